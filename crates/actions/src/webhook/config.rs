@@ -1,0 +1,236 @@
+//! The config of a webhook: from JSON text to a request's fixed parts, and to its canonical text.
+//!
+//! Fields: `url`; `method` (POST where nothing is said); `headers`, an object of strings; `body`, any JSON, sent as it is
+//! written instead of the job's payload; `secret`, one or (during a rotation) several. Every fault is found in one go.
+
+use super::sign::Secret;
+use crate::config::{self, Fields};
+use crate::guard::Targets;
+use campanile_model::{FieldError, limits};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+use url::Url;
+
+const FIELDS: [&str; 5] = ["url", "method", "headers", "body", "secret"];
+/// Longest URL, in bytes.
+const URL_BYTES_MAX: usize = 4_096;
+/// Most headers of a user.
+const HEADERS_MAX: usize = 64;
+/// Most secrets at the same time.
+const SECRETS_MAX: usize = 4;
+
+/// A webhook's request, as far as it is the same for every attempt.
+#[derive(Debug)]
+pub(super) struct Target {
+    pub url: Url,
+    pub method: Method,
+    pub headers: HeaderMap,
+    pub body: Option<Box<RawValue>>,
+    pub secrets: Vec<Secret>,
+    /// The secrets as they were written, for the canonical text.
+    secret_texts: Vec<String>,
+}
+
+impl Target {
+    /// Reads a config. What is wrong with any field is found; no secret is repeated.
+    pub fn parse(text: &str, targets: &Targets) -> Result<Self, Vec<FieldError>> {
+        let fields = config::parse(text, &FIELDS)?;
+        let mut errors = Vec::new();
+        let url = keep(&mut errors, read_url(&fields, targets).map_err(|e| vec![e]));
+        let method = keep(&mut errors, read_method(&fields).map_err(|e| vec![e]));
+        let headers = keep(&mut errors, read_headers(&fields));
+        let secrets = keep(&mut errors, read_secrets(&fields));
+        let body = keep(&mut errors, read_body(&fields, method.as_ref()).map_err(|e| vec![e]));
+        match (url, method, headers, secrets, body) {
+            (Some(url), Some(method), Some(headers), Some((secret_texts, secrets)), Some(body)) if errors.is_empty() => {
+                Ok(Self { url, method, headers, body, secrets, secret_texts })
+            }
+            _ => Err(errors),
+        }
+    }
+
+    /// The canonical text: fixed order of fields, defaults written out, header names in lower case and sorted.
+    pub fn canonical(&self) -> String {
+        let json = |text: &str| Value::from(text).to_string();
+        let mut parts =
+            vec![format!(r#""url":{}"#, json(self.url.as_str())), format!(r#""method":{}"#, json(self.method.as_str()))];
+        if !self.headers.is_empty() {
+            let headers: BTreeMap<&str, &str> =
+                self.headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap_or_default())).collect();
+            let headers: Vec<_> = headers.iter().map(|(name, value)| format!("{}:{}", json(name), json(value))).collect();
+            parts.push(format!(r#""headers":{{{}}}"#, headers.join(",")));
+        }
+        if let Some(body) = &self.body {
+            parts.push(format!(r#""body":{}"#, body.get()));
+        }
+        match &self.secret_texts[..] {
+            [] => {}
+            [secret] => parts.push(format!(r#""secret":{}"#, json(secret))),
+            several => {
+                let several: Vec<_> = several.iter().map(|secret| json(secret)).collect();
+                parts.push(format!(r#""secret":[{}]"#, several.join(",")));
+            }
+        }
+        format!("{{{}}}", parts.join(","))
+    }
+
+    /// Whether requests have a body.
+    pub fn has_body(&self) -> bool {
+        takes_body(&self.method)
+    }
+
+    /// The part of the URL that may be shown: the rest can be a secret.
+    pub fn origin(&self) -> String {
+        self.url.origin().ascii_serialization()
+    }
+}
+
+fn keep<T>(errors: &mut Vec<FieldError>, result: Result<T, Vec<FieldError>>) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(found) => {
+            errors.extend(found);
+            None
+        }
+    }
+}
+
+fn takes_body(method: &Method) -> bool {
+    matches!(*method, Method::POST | Method::PUT | Method::PATCH)
+}
+
+fn read_url(fields: &Fields, targets: &Targets) -> Result<Url, FieldError> {
+    let refused = |code, message: &str| FieldError::new("/action/url", code, message);
+    let hint = "write it whole, such as https://example.com/hook";
+    let Some(raw) = fields.get("url") else {
+        return Err(refused("url_missing", "a webhook needs a URL").hint(hint));
+    };
+    let text: String =
+        serde_json::from_str(raw.get()).map_err(|_| refused("url_invalid", "url must be a string").hint(hint))?;
+    if text.len() > URL_BYTES_MAX {
+        return Err(refused("url_invalid", &format!("the URL has {} bytes; the limit is {URL_BYTES_MAX}", text.len())));
+    }
+    // The parser would drop these without a word, and turn two lines into one URL that nobody wrote.
+    if text.contains(|c: char| c.is_control()) || text.trim() != text {
+        return Err(refused("url_invalid", "the URL has control characters or blanks around it").hint("remove them"));
+    }
+    let url = Url::parse(&text).map_err(|error| refused("url_invalid", &format!("not a URL: {error}")).hint(hint))?;
+    targets.check(&url).map_err(|why| refused(why.code, &why.message).hint(why.hint))?;
+    Ok(url)
+}
+
+fn read_method(fields: &Fields) -> Result<Method, FieldError> {
+    let Some(raw) = fields.get("method") else { return Ok(Method::POST) };
+    let text: Option<String> = serde_json::from_str(raw.get()).ok();
+    match text.map(|text| text.to_ascii_uppercase()).as_deref() {
+        Some("POST") => Ok(Method::POST),
+        Some("GET") => Ok(Method::GET),
+        Some("HEAD") => Ok(Method::HEAD),
+        Some("PUT") => Ok(Method::PUT),
+        Some("PATCH") => Ok(Method::PATCH),
+        Some("DELETE") => Ok(Method::DELETE),
+        _ => Err(FieldError::new("/action/method", "method_invalid", "this is no method of a webhook")
+            .hint("use POST, GET, HEAD, PUT, PATCH or DELETE")),
+    }
+}
+
+fn read_body(fields: &Fields, method: Option<&Method>) -> Result<Option<Box<RawValue>>, FieldError> {
+    let refused = |code, message: String| FieldError::new("/action/body", code, message);
+    let Some(body) = fields.get("body") else { return Ok(None) };
+    if let Some(method) = method.filter(|method| !takes_body(method)) {
+        return Err(refused("body_unused", format!("{method} sends no body")).hint("remove the body, or use POST"));
+    }
+    if body.get().len() > limits::PAYLOAD_BYTES_MAX {
+        let message = format!("the body has {} bytes; the limit is {}", body.get().len(), limits::PAYLOAD_BYTES_MAX);
+        return Err(refused("body_too_large", message));
+    }
+    // Read whole once, for its depth: the text itself is kept, so that no number changes on the way.
+    serde_json::from_str::<Value>(body.get()).map_err(|error| refused("body_invalid", format!("not JSON: {error}")))?;
+    Ok(Some(body.clone()))
+}
+
+fn read_secrets(fields: &Fields) -> Result<(Vec<String>, Vec<Secret>), Vec<FieldError>> {
+    let refused = |pointer: String, message: String| {
+        FieldError::new(pointer, "secret_invalid", message)
+            .hint("make one with: echo whsec_$(head -c 32 /dev/urandom | base64)")
+    };
+    let Some(raw) = fields.get("secret") else { return Ok(Default::default()) };
+    let list = raw.get().starts_with('[');
+    let texts = if list { serde_json::from_str(raw.get()).ok() } else { serde_json::from_str(raw.get()).ok().map(|text| vec![text]) };
+    let Some(texts): Option<Vec<String>> = texts.filter(|texts: &Vec<String>| (1..=SECRETS_MAX).contains(&texts.len())) else {
+        let message = format!("secret must be a string, or a list of 1 to {SECRETS_MAX} strings during a rotation");
+        return Err(vec![refused("/action/secret".into(), message)]);
+    };
+    let (mut secrets, mut errors) = (Vec::new(), Vec::new());
+    for (i, text) in texts.iter().enumerate() {
+        match Secret::parse(text) {
+            Ok(secret) => secrets.push(secret),
+            Err(error) => {
+                let pointer = if list { format!("/action/secret/{i}") } else { "/action/secret".into() };
+                errors.push(refused(pointer, error.to_string()));
+            }
+        }
+    }
+    if errors.is_empty() { Ok((texts, secrets)) } else { Err(errors) }
+}
+
+fn read_headers(fields: &Fields) -> Result<HeaderMap, Vec<FieldError>> {
+    let Some(raw) = fields.get("headers") else { return Ok(HeaderMap::new()) };
+    let refused = |message: String| vec![FieldError::new("/action/headers", "headers_invalid", message)];
+    let written: BTreeMap<String, String> = serde_json::from_str(raw.get())
+        .map_err(|_| refused("headers must be an object whose values are strings".into()))?;
+    if written.len() > HEADERS_MAX {
+        return Err(refused(format!("a webhook has at most {HEADERS_MAX} headers, got {}", written.len())));
+    }
+    let bytes: usize = written.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
+    if bytes > limits::HEADER_BYTES_MAX {
+        return Err(refused(format!("the headers have {bytes} bytes; the limit is {}", limits::HEADER_BYTES_MAX)));
+    }
+    let (mut headers, mut errors) = (HeaderMap::new(), Vec::new());
+    for (name, value) in &written {
+        match read_header(name, value) {
+            Ok((name, _)) if headers.contains_key(&name) => {
+                errors.push(header_error(name.as_str(), "header_twice", "this header is given twice, in different cases"));
+            }
+            Ok((name, value)) => drop(headers.insert(name, value)),
+            Err(error) => errors.push(error),
+        }
+    }
+    if errors.is_empty() { Ok(headers) } else { Err(errors) }
+}
+
+fn read_header(written: &str, value: &str) -> Result<(HeaderName, HeaderValue), FieldError> {
+    let name = HeaderName::from_bytes(written.as_bytes())
+        .map_err(|_| header_error(written, "header_name_invalid", "this is no name of a header"))?;
+    if is_reserved(name.as_str()) {
+        let error = header_error(written, "header_reserved", "this header is set by Campanile or by the protocol");
+        return Err(error.hint("remove it"));
+    }
+    let mut value = HeaderValue::from_str(value).map_err(|_| {
+        header_error(written, "header_value_invalid", "a header's value is one line of printable ASCII")
+            .hint("percent-encode what is not ASCII")
+    })?;
+    // May be a credential: kept out of logs and of HTTP/2's shared compression table.
+    value.set_sensitive(true);
+    Ok((name, value))
+}
+
+fn header_error(name: &str, code: &'static str, message: &str) -> FieldError {
+    FieldError::new(format!("/action/headers/{}", config::escape(name)), code, message)
+}
+
+/// Headers that users must not set: those that frame the message or belong to the connection, and our own.
+fn is_reserved(name: &str) -> bool {
+    const NAMES: [&str; 22] = [
+        "host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "keep-alive", "expect",
+        "http2-settings", "cookie", "idempotency-key", "x-execution-id", "x-fence-token", "x-job-id", "x-job-name",
+        "x-attempt", "x-max-attempts", "x-scheduled-at", "x-deadline-ms", "traceparent", "tracestate",
+    ];
+    const PREFIXES: [&str; 3] = ["proxy-", "webhook-", "x-callback-"];
+    NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests;

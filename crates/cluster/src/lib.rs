@@ -1,0 +1,11 @@
+//! The coordinators of Campanile: which node tries to own which shard.
+//!
+//! Coordination is liveness and nothing else. Whatever a coordinator answers, and however wrong it is, a shard's epoch in
+//! the store decides who may fire; so a mistake here delays work and never doubles it. Each coordinator implements
+//! `model::coordinator::Coordinator` and passes the suite `testkit::conformance::coordinator`.
+//!
+//! - [`solo`]: one node that owns every shard.
+
+pub mod solo;
+
+pub use solo::Solo;

@@ -1,0 +1,176 @@
+//! Step 4, dispatch: executions whose instant has come go to the queue. Before: fire. After: work.
+//!
+//! Executions are made durable ahead of their instant, so this part decides how punctual Campanile is: it holds what is
+//! durable and not yet due in a wheel of its own, and releases it to the millisecond, never early. Backoffs end here
+//! too. A crash loses nothing: the store knows everything that waits, and the next start loads it.
+
+use crate::context::Context;
+use crate::wheel::{Entry, Wheel};
+use campanile_model::queue::Dispatch;
+use campanile_model::store::Waiting;
+use campanile_model::{Timestamp, limits};
+use tokio::sync::mpsc;
+
+/// Where executions that wait are sent.
+#[derive(Clone)]
+pub struct Dispatcher(mpsc::UnboundedSender<Vec<Waiting>>);
+
+impl Dispatcher {
+    /// Hands over executions that wait for their instant. Bounded by its callers: what is in flight to the store is.
+    pub fn send(&self, waiting: Vec<Waiting>) {
+        if !waiting.is_empty() {
+            // The receiver is gone only when the engine stops, and then the store still knows them.
+            let _ = self.0.send(waiting);
+        }
+    }
+}
+
+/// The sending and the receiving end.
+pub fn channel() -> (Dispatcher, mpsc::UnboundedReceiver<Vec<Waiting>>) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    (Dispatcher(sender), receiver)
+}
+
+/// No wait is longer than this, so that a jump of the wall clock or a laptop's sleep is noticed.
+const WAIT_MS_MAX: u64 = 1_000;
+
+/// Runs until every `Dispatcher` is gone.
+pub async fn run(ctx: Context, mut inbox: mpsc::UnboundedReceiver<Vec<Waiting>>) {
+    let mut ready = Ready::new(ctx.clock.now());
+    let mut batches = Vec::new();
+    loop {
+        let now = ctx.clock.now();
+        loop {
+            let batch = ready.release(now, limits::WRITE_ITEMS_MAX);
+            if batch.is_empty() {
+                break;
+            }
+            ctx.metrics.dispatched.add(batch.len() as u64);
+            publish(&ctx, batch).await;
+        }
+        ctx.metrics.waiting.set(ready.len() as u64);
+        let wait = ready.next_at().map_or(WAIT_MS_MAX, |at| at.ms_since(now).min(WAIT_MS_MAX));
+        tokio::select! {
+            biased;
+            received = inbox.recv_many(&mut batches, 64) => {
+                if received == 0 {
+                    return;
+                }
+            }
+            () = ctx.clock.sleep_ms(wait) => {}
+        }
+        batches.drain(..).flatten().for_each(|waiting| ready.insert(waiting));
+    }
+}
+
+async fn publish(ctx: &Context, batch: Vec<Dispatch>) {
+    let mut delay_ms = 10;
+    loop {
+        match ctx.queue.publish(batch.clone()).await {
+            Ok(()) => return,
+            Err(error) => {
+                tracing::warn!(%error, executions = batch.len(), "cannot publish executions; trying again");
+                ctx.clock.sleep_ms(delay_ms).await;
+                delay_ms = (delay_ms * 2).min(WAIT_MS_MAX);
+            }
+        }
+    }
+}
+
+/// What is durable and waits for its instant. Pure.
+struct Ready {
+    wheel: Wheel,
+    slots: Vec<Option<Dispatch>>,
+    free: Vec<u32>,
+}
+
+impl Ready {
+    fn new(now: Timestamp) -> Self {
+        Self { wheel: Wheel::new(now), slots: Vec::new(), free: Vec::new() }
+    }
+
+    fn len(&self) -> usize {
+        self.wheel.len()
+    }
+
+    fn next_at(&self) -> Option<Timestamp> {
+        self.wheel.next_at()
+    }
+
+    fn insert(&mut self, waiting: Waiting) {
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = Some(waiting.dispatch);
+                slot
+            }
+            None => {
+                self.slots.push(Some(waiting.dispatch));
+                (self.slots.len() - 1) as u32
+            }
+        };
+        self.wheel.insert(Entry { at: waiting.wake_at, slot, generation: 0 });
+    }
+
+    /// Takes out what is due, at most `max`.
+    fn release(&mut self, now: Timestamp, max: usize) -> Vec<Dispatch> {
+        let mut entries = Vec::new();
+        self.wheel.pop(now, max, &mut entries);
+        self.free.extend(entries.iter().map(|entry| entry.slot));
+        let batch = entries.iter().filter_map(|entry| self.slots[entry.slot as usize].take()).collect();
+        if self.wheel.is_empty() {
+            // A stampede is over: give its memory back.
+            self.slots = Vec::new();
+            self.free = Vec::new();
+        }
+        batch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use campanile_model::action::ActionKind;
+    use campanile_model::job::Priority;
+    use campanile_model::{ExecutionId, JobId, TenantId};
+
+    fn waiting(at: i64) -> Waiting {
+        let (job, fire_at) = (JobId::from_bytes([1; 16]), Timestamp::from_millis(at));
+        let dispatch = Dispatch {
+            execution: ExecutionId::scheduled(TenantId::DEFAULT, job, fire_at),
+            job,
+            fire_at,
+            pool: "short".into(),
+            tenant: TenantId::DEFAULT,
+            job_version: 1,
+            attempt: 0,
+            priority: Priority::Normal,
+            action: ActionKind::Noop,
+        };
+        Waiting { dispatch, wake_at: fire_at }
+    }
+
+    #[test]
+    fn releases_at_the_instant_and_not_before() {
+        let mut ready = Ready::new(Timestamp::from_millis(1_000));
+        [1_500, 1_200, 900].into_iter().for_each(|at| ready.insert(waiting(at)));
+        let mut released = |now| {
+            let batch = ready.release(Timestamp::from_millis(now), 10);
+            batch.iter().map(|d| d.fire_at.millis()).collect::<Vec<_>>()
+        };
+        assert_eq!(released(1_000), [900]);
+        assert_eq!(released(1_199), [0; 0]);
+        assert_eq!(released(1_200), [1_200]);
+        // The clock goes back: what waits keeps waiting.
+        assert_eq!(released(1_100), [0; 0]);
+        assert_eq!(released(1_500), [1_500]);
+    }
+
+    #[test]
+    fn a_clock_that_went_back_does_not_release_early() {
+        let mut ready = Ready::new(Timestamp::from_millis(10_000));
+        assert!(ready.release(Timestamp::from_millis(10_000), 10).is_empty());
+        ready.insert(waiting(7_000));
+        assert!(ready.release(Timestamp::from_millis(5_000), 10).is_empty());
+        assert_eq!(ready.release(Timestamp::from_millis(7_000), 10).len(), 1);
+    }
+}

@@ -1,0 +1,398 @@
+//! Step 1, accept: a request becomes a job row. After: shard.
+//!
+//! A draft is checked whole (every field at fault is reported at once), resolved (schedule to plan, `after` to an instant,
+//! `H` to a value), written with the version that the writer believes is there, and only then acknowledged. A crash
+//! before the commit leaves nothing, one after it leaves the job; the caller's idempotency key, stored in the same
+//! transaction, tells which.
+
+use crate::context::Context;
+use campanile_model::action::ActionSpec;
+use campanile_model::catch_up::CatchUp;
+use campanile_model::execution::Reason;
+use campanile_model::job::{Cursor, Job, JobState, Priority, Window};
+use campanile_model::retry::RetryPolicy;
+use campanile_model::schedule::{HashSeed, Plan, Schedule, ScheduleError};
+use campanile_model::store::{Answer, Expected, Idempotency, JobKey, JobWrite, Put, Skip};
+use campanile_model::{Error, FieldError, JobId, Kind, Result, TenantId, Timestamp, limits};
+use std::sync::Arc;
+
+/// Everything that a user may set on a job.
+#[derive(Clone, Debug)]
+pub struct JobDraft {
+    /// Unique among the tenant's jobs.
+    pub name: String,
+    /// When.
+    pub schedule: Schedule,
+    /// Bounds on when.
+    pub window: Window,
+    /// An `at` in the past fires at once instead of being refused.
+    pub allow_past: bool,
+    /// Width within which its fires are moved.
+    pub spread_ms: u64,
+    /// What is done; the config as it came.
+    pub action: ActionSpec,
+    /// JSON text for the target.
+    pub payload: Arc<str>,
+    /// How it is tried again.
+    pub retry: RetryPolicy,
+    /// Time limit of one attempt.
+    pub timeout_ms: u64,
+    /// Who goes first.
+    pub priority: Priority,
+    /// Which capacity executes it.
+    pub pool: Arc<str>,
+    /// What happens to missed fires.
+    pub catch_up: CatchUp,
+    /// Labels.
+    pub tags: Vec<String>,
+    /// Created paused.
+    pub paused: bool,
+}
+
+/// A caller's idempotency key, and how the answer is rendered before the write, so that both are stored together.
+pub struct Keyed {
+    /// Whose key, on which route.
+    pub scope: String,
+    /// The key.
+    pub key: String,
+    /// Hash of the request.
+    pub fingerprint: u128,
+    /// Renders the answer for the job as it will be.
+    pub render: Box<dyn Fn(&Job) -> Answer + Send>,
+}
+
+/// A job to create.
+pub struct Create {
+    /// What it should be.
+    pub draft: JobDraft,
+    /// The caller's key.
+    pub keyed: Option<Keyed>,
+}
+
+/// Conditions of a change.
+#[derive(Default)]
+pub struct Change {
+    /// Only in this version.
+    pub if_match: Option<u32>,
+    /// The caller's key.
+    pub keyed: Option<Keyed>,
+}
+
+/// What became of an accepted request.
+#[derive(Clone, Debug)]
+pub enum Accepted {
+    /// The job, as it is now.
+    Job(Box<Job>),
+    /// The key was used before: this was the answer.
+    Replayed(Answer),
+}
+
+/// A change that loses its race this often is given up; the caller may try again.
+const CHANGE_TRIES_MAX: usize = 8;
+
+/// Checks and resolves a draft without writing anything.
+pub fn check(ctx: &Context, tenant: TenantId, draft: &JobDraft) -> Result<Job> {
+    build(ctx, tenant, draft, new_id(ctx), ctx.clock.now())
+}
+
+/// Creates jobs. Each is judged alone.
+pub async fn create(ctx: &Context, tenant: TenantId, creates: Vec<Create>) -> Vec<Result<Accepted>> {
+    let mut verdicts: Vec<Option<Result<Accepted>>> = Vec::with_capacity(creates.len());
+    let mut writes = Vec::with_capacity(creates.len());
+    for create in creates {
+        match check(ctx, tenant, &create.draft) {
+            Ok(job) => {
+                let idempotency = create.keyed.map(|keyed| remember(&keyed, &job));
+                writes.push(JobWrite { job, expected: Expected::Absent, skip: None, idempotency });
+                verdicts.push(None);
+            }
+            Err(error) => verdicts.push(Some(Err(error))),
+        }
+    }
+    let jobs: Vec<Job> = writes.iter().map(|w| w.job.clone()).collect();
+    let mut puts = match ctx.store.put_jobs(writes).await {
+        Ok(puts) => puts.into_iter().zip(jobs).map(|(put, job)| verdict(put, job)).collect::<Vec<_>>().into_iter(),
+        Err(error) => vec![Err(error); jobs.len()].into_iter(),
+    };
+    let verdicts: Vec<Result<Accepted>> =
+        verdicts.into_iter().map(|v| v.unwrap_or_else(|| puts.next().expect("one verdict per write"))).collect();
+    ctx.metrics.jobs_accepted.add(verdicts.iter().filter(|v| matches!(v, Ok(Accepted::Job(_)))).count() as u64);
+    verdicts
+}
+
+/// The job that `key` names.
+pub async fn find(ctx: &Context, tenant: TenantId, key: &JobKey) -> Result<Job> {
+    let mut jobs = ctx.store.get_jobs(tenant, std::slice::from_ref(key)).await?;
+    match jobs.pop().flatten() {
+        Some(job) if job.state != JobState::Deleted => Ok(job),
+        _ => {
+            let name = match key {
+                JobKey::Id(id) => format!("no job has the id {id}"),
+                JobKey::Name(name) => format!("no job is named `{name}`"),
+            };
+            Err(Error::new(Kind::NotFound, name).with_code("job_not_found"))
+        }
+    }
+}
+
+/// Gives a job another definition. Its fires go on where they stand, unless its schedule changed.
+pub async fn replace(
+    ctx: &Context,
+    tenant: TenantId,
+    key: &JobKey,
+    draft: JobDraft,
+    change: Change,
+) -> Result<Accepted> {
+    update(ctx, tenant, key, change, |ctx, old| redefine(ctx, tenant, &draft, old)).await
+}
+
+/// The job that `replace` would make.
+pub async fn preview_replace(ctx: &Context, tenant: TenantId, key: &JobKey, draft: JobDraft) -> Result<Job> {
+    let old = find(ctx, tenant, key).await?;
+    redefine(ctx, tenant, &draft, &old).map(|(job, _)| job)
+}
+
+/// Stops a job's fires until it is resumed.
+pub async fn pause(ctx: &Context, tenant: TenantId, key: &JobKey, change: Change) -> Result<Accepted> {
+    update(ctx, tenant, key, change, |ctx, old| {
+        let mut job = next_version(ctx, old);
+        job.state = JobState::Paused;
+        job.cursor.next_fire_at = None;
+        let skip = owed(&job, old, Reason::Paused);
+        Ok((job, skip))
+    })
+    .await
+}
+
+/// Lets a paused job fire again, from now on. What came due meanwhile is recorded as skipped.
+pub async fn resume(ctx: &Context, tenant: TenantId, key: &JobKey, change: Change) -> Result<Accepted> {
+    update(ctx, tenant, key, change, |ctx, old| {
+        let mut job = next_version(ctx, old);
+        job.state = JobState::Active;
+        if old.state == JobState::Paused {
+            job.cursor = job.cursor_after(&decode(&job.plan)?, job.updated_at, old.cursor.fires_left);
+            let skip = skipped(&job, old.updated_at, Reason::Paused);
+            return Ok((job, Some(skip)));
+        }
+        Ok((job, None))
+    })
+    .await
+}
+
+/// Deletes a job: no fire starts any more, its history stays, its name is free.
+pub async fn delete(ctx: &Context, tenant: TenantId, key: &JobKey, change: Change) -> Result<Accepted> {
+    update(ctx, tenant, key, change, |ctx, old| {
+        let mut job = next_version(ctx, old);
+        job.state = JobState::Deleted;
+        job.cursor.next_fire_at = None;
+        let skip = owed(&job, old, Reason::JobDeleted);
+        Ok((job, skip))
+    })
+    .await
+}
+
+/// Reads, changes and writes a job under its version, again when somebody else was faster and the caller set no version.
+async fn update(
+    ctx: &Context,
+    tenant: TenantId,
+    key: &JobKey,
+    change: Change,
+    new: impl Fn(&Context, &Job) -> Result<(Job, Option<Skip>)>,
+) -> Result<Accepted> {
+    for _ in 0..CHANGE_TRIES_MAX {
+        let old = find(ctx, tenant, key).await?;
+        if change.if_match.is_some_and(|version| version != old.version) {
+            return Err(version_mismatch(old.version));
+        }
+        let (job, skip) = new(ctx, &old)?;
+        let idempotency = change.keyed.as_ref().map(|keyed| remember(keyed, &job));
+        let write = JobWrite { job: job.clone(), expected: Expected::Version(old.version), skip, idempotency };
+        let put = ctx.store.put_jobs(vec![write]).await?.pop().expect("one verdict per write");
+        if matches!(put, Put::Stale { .. }) && change.if_match.is_none() {
+            continue;
+        }
+        return verdict(put, job);
+    }
+    Err(Error::new(Kind::Unavailable, "the job is being changed too often; try again"))
+}
+
+/// The old job with a new definition, and what that does to fires that had no outcome yet.
+fn redefine(ctx: &Context, tenant: TenantId, draft: &JobDraft, old: &Job) -> Result<(Job, Option<Skip>)> {
+    let same_schedule = draft.schedule == old.schedule;
+    let draft = JobDraft { allow_past: draft.allow_past || same_schedule, ..draft.clone() };
+    let mut job = build(ctx, tenant, &draft, old.id, ctx.clock.now())?;
+    job.version = old.version + 1;
+    job.created_at = old.created_at;
+    job.updated_at = change_instant(ctx, old);
+    if same_schedule && matches!(old.schedule, Schedule::At { .. } | Schedule::After { .. }) {
+        // Its instant was fixed when the schedule was first accepted; saying the same again must not move it.
+        job.plan = old.plan.clone();
+    }
+    if old.state == JobState::Paused {
+        job.state = JobState::Paused;
+        job.cursor = Cursor { next_fire_at: None, fires_left: job.window.max_fires };
+    }
+    let same_fires = (&job.plan, job.window, job.spread_ms) == (&old.plan, old.window, old.spread_ms);
+    if same_fires && job.state == old.state {
+        job.cursor = rewound(&job, old.cursor)?;
+        return Ok((job, None));
+    }
+    let skip = owed(&job, old, Reason::StaleVersion);
+    Ok((job, skip))
+}
+
+/// The cursor of a newer version whose fires are the same. Executions made ahead of their instant under the older version
+/// are stale now, so those instants must be fired again: the cursor goes back to the first one after the change.
+fn rewound(job: &Job, cursor: Cursor) -> Result<Cursor> {
+    if job.state != JobState::Active {
+        return Ok(cursor);
+    }
+    let plan = decode(&job.plan)?;
+    let first = job.cursor_after(&plan, job.updated_at, None).next_fire_at;
+    let (Some(first), old) = (first, cursor.next_fire_at.unwrap_or(Timestamp::MAX)) else { return Ok(cursor) };
+    if first >= old {
+        return Ok(cursor);
+    }
+    let offset = job.spread_offset_ms() as i64;
+    let ahead = old.min(job.updated_at.saturating_add_ms(limits::LEAD_MS_MAX as i64)).saturating_add_ms(-1 - offset);
+    let again = |left: u32| {
+        let count = plan.count(first.saturating_add_ms(-1 - offset), ahead, limits::LEAD_MS_MAX) as u32;
+        left.saturating_add(count)
+    };
+    Ok(Cursor { next_fire_at: Some(first), fires_left: cursor.fires_left.map(again) })
+}
+
+/// A checked and resolved job, version 1, with its cursor at the first fire after its acceptance.
+fn build(ctx: &Context, tenant: TenantId, draft: &JobDraft, id: JobId, now: Timestamp) -> Result<Job> {
+    let mut errors = Vec::new();
+    let seed = HashSeed { tenant: TenantId::DEFAULT_NAME, job: &draft.name };
+    let mut fault = |error: ScheduleError| {
+        let pointer = schedule_pointer(&draft.schedule, error.code).into();
+        let ScheduleError { message, position, hint, code } = error;
+        errors.push(FieldError { pointer, code, message, hint, position });
+    };
+    let plan = effective(&draft.schedule, draft.allow_past, now).resolve(seed, now).map_err(&mut fault);
+    let action = ctx.actions.validate(&draft.action).map_err(|fields| errors.extend(fields));
+    let mut job = Job {
+        id,
+        tenant,
+        name: draft.name.clone(),
+        schedule: draft.schedule.clone(),
+        plan: plan.as_ref().map(|plan| plan.encode()).unwrap_or_default().into(),
+        window: draft.window,
+        spread_ms: draft.spread_ms,
+        action: action.unwrap_or_else(|()| draft.action.clone()),
+        payload: draft.payload.clone(),
+        retry: draft.retry,
+        timeout_ms: draft.timeout_ms,
+        priority: draft.priority,
+        pool: draft.pool.clone(),
+        catch_up: draft.catch_up,
+        tags: draft.tags.clone(),
+        state: if draft.paused { JobState::Paused } else { JobState::Active },
+        version: 1,
+        created_at: now,
+        updated_at: now,
+        cursor: Cursor::default(),
+    };
+    errors.extend(job.check());
+    if let Ok(plan) = &plan {
+        job.cursor = first_cursor(&job, plan, now, &mut errors);
+    }
+    if errors.is_empty() { Ok(job) } else { Err(Error::invalid(errors)) }
+}
+
+/// The schedule to resolve: an instant in the past that is allowed means now.
+fn effective(schedule: &Schedule, allow_past: bool, now: Timestamp) -> Schedule {
+    match schedule {
+        Schedule::At { at } if *at < now && allow_past => Schedule::At { at: now },
+        other => other.clone(),
+    }
+}
+
+/// Where a new job's fires begin; reports an instant in the past that was not asked for.
+fn first_cursor(job: &Job, plan: &Plan, now: Timestamp, errors: &mut Vec<FieldError>) -> Cursor {
+    // An instant that is now, by `allow_past` or a delay of zero, is due at once rather than never.
+    let from = if plan.is_one_off() { now.saturating_add_ms(-1) } else { now };
+    if plan.is_one_off() && plan.next(from).is_none() {
+        errors.push(
+            FieldError::new("/schedule/at", "at_in_the_past", "the instant lies in the past")
+                .hint("set allow_past to fire it at once"),
+        );
+    }
+    job.cursor_after(plan, from, job.window.max_fires)
+}
+
+fn schedule_pointer(schedule: &Schedule, code: &str) -> &'static str {
+    match schedule {
+        Schedule::Cron { .. } if code.starts_with("zone") => "/schedule/timezone",
+        Schedule::Cron { .. } => "/schedule/cron",
+        Schedule::Every { .. } => "/schedule/every",
+        Schedule::At { .. } => "/schedule/at",
+        Schedule::After { .. } => "/schedule/after",
+        Schedule::None => "/schedule",
+    }
+}
+
+fn next_version(ctx: &Context, old: &Job) -> Job {
+    Job { version: old.version + 1, updated_at: change_instant(ctx, old), ..old.clone() }
+}
+
+/// When a change counts from: now, but never before the version that it replaces, should the clock have gone back.
+fn change_instant(ctx: &Context, old: &Job) -> Timestamp {
+    ctx.clock.now().max(old.updated_at)
+}
+
+/// The fires of the old version up to the change: those that have no execution will get none. Usually there is no such
+/// fire, because the stored cursor merely lags.
+fn owed(job: &Job, old: &Job, reason: Reason) -> Option<Skip> {
+    let from = old.cursor.next_fire_at.filter(|&at| at <= job.updated_at)?;
+    Some(skipped(job, from, reason))
+}
+
+fn skipped(job: &Job, from: Timestamp, reason: Reason) -> Skip {
+    let to = job.updated_at.max(from);
+    Skip { tenant: job.tenant, job: job.id, from, to, reason, recorded_at: job.updated_at }
+}
+
+fn remember(keyed: &Keyed, job: &Job) -> Idempotency {
+    Idempotency {
+        scope: keyed.scope.clone(),
+        key: keyed.key.clone(),
+        fingerprint: keyed.fingerprint,
+        answer: (keyed.render)(job),
+        expires_at: job.updated_at.saturating_add_ms(limits::IDEMPOTENCY_MS as i64),
+    }
+}
+
+fn verdict(put: Put, job: Job) -> Result<Accepted> {
+    match put {
+        Put::Done => Ok(Accepted::Job(Box::new(job))),
+        Put::Replayed(answer) => Ok(Accepted::Replayed(answer)),
+        Put::NameTaken { id } => {
+            let message = format!("the name `{}` is taken by {id}", job.name);
+            Err(Error::new(Kind::Conflict, message).with_code("name_taken"))
+        }
+        Put::Stale { version } => Err(version_mismatch(version)),
+        Put::Gone => {
+            Err(Error::new(Kind::NotFound, format!("no job has the id {}", job.id)).with_code("job_not_found"))
+        }
+        Put::KeyReused => {
+            let message = "the Idempotency-Key was used before for another request";
+            Err(Error::new(Kind::Invalid, message).with_code("key_reused"))
+        }
+    }
+}
+
+fn version_mismatch(version: u32) -> Error {
+    Error::new(Kind::Conflict, format!("the job is in version {version} now")).with_code("version_mismatch")
+}
+
+fn decode(plan: &str) -> Result<Plan> {
+    Plan::decode(plan).map_err(|e| Error::new(Kind::Corrupt, format!("stored plan `{plan}` cannot be read: {e}")))
+}
+
+fn new_id(ctx: &Context) -> JobId {
+    let sequence = ctx.random.next();
+    JobId::new(ctx.clock.now(), (sequence >> 48) as u16, ctx.random.next())
+}

@@ -1,0 +1,91 @@
+//! Step 7, reap: what was lost with its node or its message. Before: everything.
+//!
+//! An attempt whose lease ended, or whose node is no longer alive, ends as `WORKER_LOST` and is tried again by its policy; its
+//! old runner, should it come back, loses by its fence. An execution that is due and in nobody's queue is published
+//! again; a duplicate loses its claim. Nothing here decides anything: the guards in the store do.
+
+use crate::complete::Finished;
+use crate::context::Context;
+use crate::dispatch::Dispatcher;
+use crate::fire::stopped;
+use campanile_model::execution::Outcome;
+use campanile_model::store::{CompletionOf, WaitingQuery};
+use campanile_model::{Result, Timestamp, limits};
+use tokio::sync::{mpsc, watch};
+
+/// How often it looks.
+const REAP_MS: u64 = 2_000;
+/// How long an execution is overdue before its message counts as lost.
+const LOST_MS: i64 = 10_000;
+/// Idempotency keys forgotten at once.
+const FORGET_MAX: usize = 10_000;
+
+/// Runs until told to stop.
+pub async fn run(
+    ctx: Context,
+    dispatcher: Dispatcher,
+    done: mpsc::Sender<Vec<Finished>>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let mut last_republished = Timestamp::MIN;
+    loop {
+        let now = ctx.clock.now();
+        let live = vec![ctx.node.to_string()];
+        let reaped = async {
+            reap_attempts(&ctx, &live, now, &done).await?;
+            // At most one sweep per period, so that what is being claimed just now is not published over and over.
+            if now.ms_since(last_republished) >= LOST_MS as u64 {
+                last_republished = now;
+                republish(&ctx, now, &dispatcher).await?;
+            }
+            ctx.store.forget_keys(now, FORGET_MAX).await
+        };
+        if let Err(error) = reaped.await {
+            ctx.metrics.store_errors.add(1);
+            tracing::warn!(%error, "cannot look for lost work; trying again");
+        }
+        tokio::select! {
+            biased;
+            () = stopped(&mut stop) => return,
+            () = ctx.clock.sleep_ms(REAP_MS) => {}
+        }
+    }
+}
+
+/// Ends attempts whose runner is gone.
+async fn reap_attempts(
+    ctx: &Context,
+    live_nodes: &[String],
+    now: Timestamp,
+    done: &mpsc::Sender<Vec<Finished>>,
+) -> Result<()> {
+    let expired = ctx.store.load_expired(now, live_nodes, limits::WRITE_ITEMS_MAX).await?;
+    if expired.is_empty() {
+        return Ok(());
+    }
+    ctx.metrics.lost.add(expired.len() as u64);
+    tracing::info!(attempts = expired.len(), "attempts were lost with their node or lease");
+    let finished = expired.into_iter().map(|expired| Finished {
+        dispatch: expired.dispatch,
+        of: CompletionOf::Running(expired.fence),
+        outcome: Outcome::Lost,
+        retry: expired.retry,
+        started_at: expired.started_at,
+        finished_at: now.max(expired.started_at),
+    });
+    let _ = done.send(finished.collect()).await;
+    Ok(())
+}
+
+/// Publishes overdue executions again when no message of any execution is on its way.
+async fn republish(ctx: &Context, now: Timestamp, dispatcher: &Dispatcher) -> Result<()> {
+    let depth = ctx.queue.depth().await?;
+    if depth.waiting > 0 || depth.taken > 0 {
+        return Ok(());
+    }
+    let before = now.saturating_add_ms(-LOST_MS);
+    let query = WaitingQuery { shards: Vec::new(), before, after: None, limit: limits::WRITE_ITEMS_MAX };
+    let lost: Vec<_> = ctx.store.load_waiting(&query).await?;
+    dispatcher.send(lost.into_iter().filter(|w| w.dispatch.action.runner() == campanile_model::action::Runner::Node).collect());
+    Ok(())
+}

@@ -1,0 +1,57 @@
+//! After a new zone database: jobs whose next fire moved.
+//!
+//! Cursors are instants, computed with the zone rules of their time. When the binary brings other rules, every active cron
+//! job's next fire is computed again; those that moved get a new version, and are listed in the log. Runs once at
+//! start, before anything fires; a crash half-way repeats it.
+
+use crate::context::Context;
+use crate::fire::persist;
+use campanile_model::job::{Job, JobState};
+use campanile_model::schedule::{Plan, Schedule, zone_database_version};
+use campanile_model::store::{Expected, JobQuery, JobWrite};
+use campanile_model::{Result, Timestamp, limits};
+
+/// Recomputes cursors if the store's were computed with another zone database. Returns how many jobs moved.
+pub async fn run(ctx: &Context) -> Result<usize> {
+    let ours = zone_database_version();
+    let status = ctx.store.status().await?;
+    if status.zone_database == ours {
+        return Ok(0);
+    }
+    let mut moved = 0;
+    let mut after = None;
+    // A new store has nothing to recompute, but gets its mark.
+    while status.jobs > 0 {
+        let query = JobQuery { after, limit: limits::PAGE_ITEMS_MAX, state: Some(JobState::Active), ..JobQuery::default() };
+        let page = ctx.store.list_jobs(&query).await?;
+        after = page.items.last().map(|job| job.name.clone());
+        let now = ctx.clock.now();
+        let writes: Vec<JobWrite> = page.items.into_iter().filter_map(|job| rezoned(job, now)).collect();
+        for write in &writes {
+            let next = write.job.cursor.next_fire_at.map(|at| at.to_string());
+            tracing::warn!(job = write.job.name, ?next, "the zone database moved this job's next fire");
+        }
+        moved += writes.len();
+        persist(ctx, "rezone", || ctx.store.put_jobs(writes.clone())).await?;
+        if !page.has_more {
+            break;
+        }
+    }
+    persist(ctx, "mark the zone database", || ctx.store.mark_zone_database(ours)).await?;
+    tracing::info!(from = status.zone_database, to = ours, moved, "zone database noted");
+    Ok(moved)
+}
+
+/// The write that moves a job's next fire, if the rules of today put it elsewhere. Fires that are due already stay due.
+fn rezoned(job: Job, now: Timestamp) -> Option<JobWrite> {
+    let Schedule::Cron { .. } = job.schedule else { return None };
+    let next = job.cursor.next_fire_at.filter(|&at| at > now)?;
+    let plan = Plan::decode(&job.plan).ok()?;
+    let cursor = job.cursor_after(&plan, now, job.cursor.fires_left);
+    if cursor.next_fire_at == Some(next) {
+        return None;
+    }
+    let expected = Expected::Version(job.version);
+    let job = Job { version: job.version + 1, updated_at: now.max(job.updated_at), cursor, ..job };
+    Some(JobWrite { job, expected, skip: None, idempotency: None })
+}

@@ -1,0 +1,191 @@
+//! The planner: rows in, fires out, no store and no clock.
+
+use super::*;
+use campanile_model::catch_up::CatchUpMode;
+use campanile_model::execution::Reason;
+use campanile_model::job::POOL_SHORT;
+
+const MINUTE: i64 = 60_000;
+const START: i64 = 1_800_000_000_000;
+
+fn t(ms: i64) -> Timestamp {
+    Timestamp::from_millis(START + ms)
+}
+
+fn job(n: u8, plan: &str, next: i64) -> PlannedJob {
+    PlannedJob {
+        id: JobId::from_bytes([n; 16]),
+        tenant: TenantId::DEFAULT,
+        version: 1,
+        state: JobState::Active,
+        updated_at: t(-MINUTE),
+        plan: plan.into(),
+        cursor: Cursor { next_fire_at: Some(t(next)), fires_left: None },
+        ends_at: None,
+        spread_ms: 0,
+        priority: Priority::Normal,
+        pool: POOL_SHORT.into(),
+        action: ActionKind::Noop,
+        catch_up: CatchUp::default(),
+    }
+}
+
+/// A planner with a horizon of an hour from `t(0)`.
+fn planner(jobs: Vec<PlannedJob>) -> Planner {
+    let mut planner = Planner::new(t(0));
+    planner.extend(t(60 * MINUTE));
+    assert_eq!(planner.load(jobs), []);
+    planner
+}
+
+fn fires(due: &Due) -> Vec<i64> {
+    due.fires.iter().map(|f| f.dispatch.fire_at.millis() - START).collect()
+}
+
+#[test]
+fn fires_everything_up_to_the_asked_instant_and_goes_on() {
+    let mut planner = planner(vec![job(1, "every 1000+0", 1_000)]);
+    assert_eq!(fires(&planner.due(t(999), t(999), 100)), [0; 0]);
+    assert_eq!(fires(&planner.due(t(1_000), t(1_000), 100)), [1_000]);
+    assert_eq!(fires(&planner.due(t(3_500), t(3_500), 100)), [2_000, 3_000]);
+    assert_eq!(fires(&planner.due(t(4_000), t(6_000), 100)), [4_000, 5_000, 6_000], "ahead of their instant");
+    assert_eq!(fires(&planner.due(t(6_000), t(6_000), 100)), [0; 0], "never twice");
+}
+
+#[test]
+fn the_cursor_follows_what_is_durable_and_nothing_else() {
+    let mut planner = planner(vec![job(1, "every 1000+0", 1_000)]);
+    let due = planner.due(t(2_000), t(2_000), 100);
+    assert_eq!(planner.take_dirty(10), []);
+    planner.committed(&due.moves);
+    let moves = planner.take_dirty(10);
+    assert_eq!(moves.len(), 1);
+    assert_eq!(moves[0].cursor.next_fire_at, Some(t(3_000)));
+    planner.unflushed(&moves);
+    assert_eq!(planner.take_dirty(10), moves, "a failed flush is tried again");
+}
+
+#[test]
+fn jobs_leave_memory_when_their_next_fire_is_far_and_their_cursor_is_flushed() {
+    let mut planner = planner(vec![job(1, "every 86400000+0", 1_000), job(2, &format!("at {}", START + 2_000), 2_000)]);
+    let due = planner.due(t(2_000), t(2_000), 100);
+    assert_eq!(fires(&due), [1_000, 2_000]);
+    planner.committed(&due.moves);
+    assert_eq!(planner.len(), 2);
+    let moves = planner.take_dirty(10);
+    planner.flushed(&moves);
+    assert!(planner.is_empty());
+    assert_eq!(moves[1].cursor.next_fire_at, None, "a one-off has no further fire");
+}
+
+#[test]
+fn a_parked_job_is_armed_when_the_horizon_reaches_it_before_its_cursor_is_flushed() {
+    let mut planner = planner(vec![job(1, "every 4000000+0", 1_000)]);
+    let due = planner.due(t(1_000), t(1_000), 100);
+    planner.committed(&due.moves);
+    let next = due.moves[0].to.next_at;
+    let moves = planner.take_dirty(10);
+    planner.extend(t(120 * MINUTE));
+    planner.flushed(&moves);
+    let due = planner.due(next, next, 100);
+    assert_eq!(due.fires.len(), 1);
+    assert_eq!(due.fires[0].dispatch.fire_at, next);
+}
+
+#[test]
+fn far_jobs_are_left_to_the_store() {
+    let planner = planner(vec![job(1, "every 86400000+0", 61 * MINUTE)]);
+    assert!(planner.is_empty());
+}
+
+#[test]
+fn a_newer_version_fires_again_what_was_made_ahead_of_its_instant() {
+    let mut planner = planner(vec![job(1, "every 1000+0", 1_000)]);
+    let due = planner.due(t(1_500), t(4_000), 100);
+    assert_eq!(fires(&due), [1_000, 2_000, 3_000, 4_000]);
+    // The job is changed at 2,500; its stored cursor still lags at 1,000.
+    let changed = PlannedJob { version: 2, updated_at: t(2_500), ..job(1, "every 1000+0", 1_000) };
+    planner.load(vec![changed]);
+    planner.committed(&due.moves);
+    assert_eq!(planner.take_dirty(10), [], "the older version's moves do not count");
+    let due = planner.due(t(2_600), t(4_000), 100);
+    assert_eq!(fires(&due), [3_000, 4_000]);
+    assert!(due.fires.iter().all(|fire| fire.dispatch.job_version == 2));
+}
+
+#[test]
+fn an_older_or_equal_version_changes_nothing() {
+    let mut planner = planner(vec![PlannedJob { version: 3, ..job(1, "every 1000+0", 5_000) }]);
+    planner.load(vec![PlannedJob { version: 2, ..job(1, "every 10+0", 10) }]);
+    planner.load(vec![PlannedJob { version: 3, ..job(1, "every 10+0", 10) }]);
+    assert_eq!(fires(&planner.due(t(5_000), t(5_000), 100)), [5_000]);
+}
+
+#[test]
+fn paused_and_deleted_jobs_stop_at_once() {
+    for state in [JobState::Paused, JobState::Deleted] {
+        let mut planner = planner(vec![job(1, "every 1000+0", 1_000)]);
+        let cursor = Cursor { next_fire_at: None, fires_left: None };
+        planner.load(vec![PlannedJob { version: 2, state, cursor, ..job(1, "every 1000+0", 1_000) }]);
+        assert!(planner.is_empty());
+        assert_eq!(fires(&planner.due(t(5_000), t(5_000), 100)), [0; 0]);
+    }
+}
+
+#[test]
+fn a_long_stop_is_one_skip_and_the_policy_decides_what_runs() {
+    let policy = CatchUp { mode: CatchUpMode::Last, max_age_ms: u64::MAX };
+    let mut planner = planner(vec![PlannedJob { catch_up: policy, ..job(1, "every 1000+0", 1_000) }]);
+    let now = 30 * MINUTE;
+    let due = planner.due(t(now), t(now), 10_000);
+    assert_eq!(due.skips.len(), 1);
+    assert_eq!(due.skips[0].reason, Reason::MisfireCoalesced);
+    // The last missed one, then those within the grace.
+    assert_eq!(fires(&due)[..2], [now - 11_000, now - 10_000]);
+    assert_eq!(fires(&due).last(), Some(&now));
+}
+
+#[test]
+fn max_fires_and_ends_at_end_a_series() {
+    let bounded = PlannedJob {
+        cursor: Cursor { next_fire_at: Some(t(1_000)), fires_left: Some(2) },
+        ..job(1, "every 1000+0", 1_000)
+    };
+    let ending = PlannedJob { ends_at: Some(t(1_500)), ..job(2, "every 1000+0", 1_000) };
+    let mut planner = planner(vec![bounded, ending]);
+    let due = planner.due(t(9_000), t(9_000), 100);
+    let of = |n: u8| due.fires.iter().filter(|f| f.dispatch.job == JobId::from_bytes([n; 16])).count();
+    assert_eq!((of(1), of(2)), (2, 1));
+}
+
+#[test]
+fn a_stored_plan_that_cannot_be_read_is_reported_and_harms_nobody_else() {
+    let mut planner = Planner::new(t(0));
+    planner.extend(t(60 * MINUTE));
+    let broken = planner.load(vec![job(1, "gibberish", 1_000), job(2, "every 1000+0", 1_000)]);
+    assert_eq!(broken, [JobId::from_bytes([1; 16])]);
+    assert_eq!(planner.len(), 1);
+}
+
+#[test]
+fn forgotten_shards_fire_no_more() {
+    let mut planner = planner(vec![job(1, "every 1000+0", 1_000), job(2, "every 1000+0", 1_000)]);
+    planner.forget(&[shard_of(JobId::from_bytes([1; 16]))]);
+    assert_eq!(planner.due(t(1_000), t(1_000), 100).fires.len(), 1);
+}
+
+#[test]
+fn jobs_that_come_and_go_leave_no_trace() {
+    let mut planner = planner(Vec::new());
+    for version in 1..200_000u32 {
+        let changed = PlannedJob { version, updated_at: t(0), ..job(1, &format!("at {}", START + MINUTE), MINUTE) };
+        planner.load(vec![changed]);
+    }
+    assert_eq!(planner.slots.len(), 1);
+    assert!(planner.wheel.len() <= STALE_ENTRIES_MIN + 2, "{}", planner.wheel.len());
+}
+
+#[test]
+fn a_planned_job_is_small() {
+    assert!(size_of::<Slot>() <= 112, "{}", size_of::<Slot>());
+}

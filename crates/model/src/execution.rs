@@ -1,0 +1,261 @@
+//! An execution (one fire of one job), its attempts, and what came back from them.
+
+use crate::action::ActionKind;
+use crate::ids::{ExecutionId, FireKind, JobId, TenantId};
+use crate::job::Priority;
+use crate::lifecycle::State;
+use crate::time::Timestamp;
+use std::sync::Arc;
+
+/// One fire of one job. The last attempt is part of it; earlier ones are rows of their own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Execution {
+    /// Identity: derived from (tenant, job, fire_at, kind).
+    pub id: ExecutionId,
+    /// Whose.
+    pub tenant: TenantId,
+    /// Of which job.
+    pub job: JobId,
+    /// The job's name, for people.
+    pub job_name: String,
+    /// The job's version that it was fired under.
+    pub job_version: u32,
+    /// The instant it was due.
+    pub fire_at: Timestamp,
+    /// Why it exists.
+    pub kind: FireKind,
+    /// Where it is in its life.
+    pub state: State,
+    /// Why it is there, where that is not plain.
+    pub reason: Option<Reason>,
+    /// Tries so far, the running one included.
+    pub attempt: u32,
+    /// The fence of the newest attempt; 0 before the first.
+    pub fence: u64,
+    /// Who goes first.
+    pub priority: Priority,
+    /// The capacity it needs.
+    pub pool: Arc<str>,
+    /// What is done.
+    pub action: ActionKind,
+    /// When somebody should look at it next: due, backoff over, or lease over. Meaningless in a final state.
+    pub wake_at: Timestamp,
+    /// When its row became durable.
+    pub fired_at: Timestamp,
+    /// When the newest attempt started.
+    pub started_at: Option<Timestamp>,
+    /// When it reached its final state, or the newest attempt ended.
+    pub finished_at: Option<Timestamp>,
+    /// Who runs or ran the newest attempt.
+    pub worker: Option<String>,
+    /// How the newest attempt ended.
+    pub outcome: Option<AttemptOutcome>,
+    /// What went wrong in it.
+    pub error: Option<AttemptError>,
+}
+
+/// One try of an execution.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attempt {
+    /// From 1.
+    pub number: u32,
+    /// Its fence.
+    pub fence: u64,
+    /// Who ran it.
+    pub worker: Option<String>,
+    /// When it started.
+    pub started_at: Timestamp,
+    /// When it ended; `None` while it runs.
+    pub finished_at: Option<Timestamp>,
+    /// How it ended; `None` while it runs.
+    pub outcome: Option<AttemptOutcome>,
+    /// What went wrong.
+    pub error: Option<AttemptError>,
+    /// What the target answered.
+    pub response: Option<Response>,
+}
+
+/// How an attempt ended.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum AttemptOutcome {
+    /// It did what it should.
+    Succeeded,
+    /// It failed.
+    Failed,
+    /// It ran out of time.
+    TimedOut,
+    /// Its lease ended, or its node died.
+    WorkerLost,
+    /// It was cancelled.
+    Cancelled,
+    /// It asked to be tried later, which burns no attempt.
+    Snoozed,
+}
+
+/// What went wrong in an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttemptError {
+    /// Short and stable, such as `http_503` or `timeout`.
+    pub kind: String,
+    /// For people; at most `limits::ERROR_BYTES_MAX` bytes.
+    pub message: String,
+}
+
+/// What a target answered; at most `limits::RESPONSE_BYTES_MAX` bytes of the body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// HTTP status.
+    pub status: u16,
+    /// Body, cut at the limit.
+    pub body: Vec<u8>,
+    /// Whether it was cut.
+    pub truncated: bool,
+}
+
+/// What came back from an action.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It did what it should.
+    Succeeded {
+        /// What the target answered.
+        response: Option<Response>,
+    },
+    /// It failed.
+    Failed {
+        /// What went wrong.
+        error: AttemptError,
+        /// Whether trying again can help.
+        retryable: bool,
+        /// The target's wish: not before this many milliseconds.
+        retry_after_ms: Option<u64>,
+        /// The target is gone for good: pause the job.
+        pause_job: bool,
+        /// What the target answered.
+        response: Option<Response>,
+    },
+    /// It ran out of time.
+    TimedOut {
+        /// What went wrong.
+        error: AttemptError,
+    },
+    /// Its lease ended, or its node died.
+    Lost,
+    /// It was cancelled while it ran.
+    Cancelled,
+    /// It asked to be tried later.
+    Snoozed {
+        /// How much later.
+        for_ms: u64,
+    },
+}
+
+/// Why a fire did not become a run, or an execution ended without one. A closed set.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Reason {
+    /// The job was paused at that instant.
+    Paused,
+    /// Missed, and the catch-up policy discards it.
+    MisfireDiscarded,
+    /// Missed, and one later fire stands for it.
+    MisfireCoalesced,
+    /// The job was changed before that instant.
+    StaleVersion,
+    /// The job was deleted.
+    JobDeleted,
+    /// Missed by more than the catch-up policy's `max_age`.
+    Expired,
+    /// Somebody cancelled it.
+    CancelledByUser,
+    /// The last allowed attempt failed.
+    AttemptsExhausted,
+    /// The failure was permanent.
+    PermanentFailure,
+}
+
+impl AttemptOutcome {
+    /// All outcomes, in the order of their codes.
+    pub const ALL: [AttemptOutcome; 6] = [
+        AttemptOutcome::Succeeded,
+        AttemptOutcome::Failed,
+        AttemptOutcome::TimedOut,
+        AttemptOutcome::WorkerLost,
+        AttemptOutcome::Cancelled,
+        AttemptOutcome::Snoozed,
+    ];
+
+    /// The word used in the API.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            AttemptOutcome::Succeeded => "SUCCEEDED",
+            AttemptOutcome::Failed => "FAILED",
+            AttemptOutcome::TimedOut => "TIMED_OUT",
+            AttemptOutcome::WorkerLost => "WORKER_LOST",
+            AttemptOutcome::Cancelled => "CANCELLED",
+            AttemptOutcome::Snoozed => "SNOOZED",
+        }
+    }
+
+    /// The number used in the store; never reused.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The outcome with this number.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(code as usize).copied()
+    }
+}
+
+impl Reason {
+    /// All reasons, in the order of their codes.
+    pub const ALL: [Reason; 9] = [
+        Reason::Paused,
+        Reason::MisfireDiscarded,
+        Reason::MisfireCoalesced,
+        Reason::StaleVersion,
+        Reason::JobDeleted,
+        Reason::Expired,
+        Reason::CancelledByUser,
+        Reason::AttemptsExhausted,
+        Reason::PermanentFailure,
+    ];
+
+    /// The word used in the API.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Reason::Paused => "PAUSED",
+            Reason::MisfireDiscarded => "MISFIRE_DISCARDED",
+            Reason::MisfireCoalesced => "MISFIRE_COALESCED",
+            Reason::StaleVersion => "STALE_VERSION",
+            Reason::JobDeleted => "JOB_DELETED",
+            Reason::Expired => "EXPIRED",
+            Reason::CancelledByUser => "CANCELLED_BY_USER",
+            Reason::AttemptsExhausted => "ATTEMPTS_EXHAUSTED",
+            Reason::PermanentFailure => "PERMANENT_FAILURE",
+        }
+    }
+
+    /// The number used in the store; never reused.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The reason with this number.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(code as usize).copied()
+    }
+}
+
+impl Outcome {
+    /// How the attempt ended.
+    pub const fn attempt_outcome(&self) -> AttemptOutcome {
+        match self {
+            Outcome::Succeeded { .. } => AttemptOutcome::Succeeded,
+            Outcome::Failed { .. } => AttemptOutcome::Failed,
+            Outcome::TimedOut { .. } => AttemptOutcome::TimedOut,
+            Outcome::Lost => AttemptOutcome::WorkerLost,
+            Outcome::Cancelled => AttemptOutcome::Cancelled,
+            Outcome::Snoozed { .. } => AttemptOutcome::Snoozed,
+        }
+    }
+}

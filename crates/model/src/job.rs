@@ -1,0 +1,317 @@
+//! A job: the stored definition of what is done, when, and under which policies.
+//!
+//! A job row is not written because it fired. Its `cursor` is a lower bound: every fire before it is accounted for. It
+//! may lag behind what has fired (a new owner enumerates from it, and finds existing executions by their ids) but it
+//! never leads.
+
+use crate::action::ActionSpec;
+use crate::catch_up::CatchUp;
+use crate::error::FieldError;
+use crate::ids::{JobId, TenantId};
+use crate::limits;
+use crate::retry::RetryPolicy;
+use crate::schedule::{Plan, Schedule};
+use crate::time::Timestamp;
+use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// A stored definition: schedule, action and policies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Identity, for life.
+    pub id: JobId,
+    /// Owner.
+    pub tenant: TenantId,
+    /// Unique among the tenant's jobs that are not deleted.
+    pub name: String,
+    /// When, as the user wrote it.
+    pub schedule: Schedule,
+    /// When, resolved: `Plan::encode` of the schedule. Jobs with the same text share one parsed plan.
+    pub plan: Arc<str>,
+    /// Bounds on the schedule.
+    pub window: Window,
+    /// Width within which this job's fires are moved by a fixed offset; 0 for none.
+    pub spread_ms: u64,
+    /// What is done.
+    pub action: ActionSpec,
+    /// JSON text handed to the action.
+    pub payload: Arc<str>,
+    /// How it is tried again.
+    pub retry: RetryPolicy,
+    /// Time limit of one attempt.
+    pub timeout_ms: u64,
+    /// Who goes first.
+    pub priority: Priority,
+    /// Which capacity executes it.
+    pub pool: Arc<str>,
+    /// What happens to fires that were missed.
+    pub catch_up: CatchUp,
+    /// Labels.
+    pub tags: Vec<String>,
+    /// Active, paused or deleted.
+    pub state: JobState,
+    /// Grows by one with every change; what an ETag shows.
+    pub version: u32,
+    /// When it was accepted.
+    pub created_at: Timestamp,
+    /// When its current version was accepted. Executions made for an instant after this under an older version are stale.
+    pub updated_at: Timestamp,
+    /// How far its fires are accounted for.
+    pub cursor: Cursor,
+}
+
+/// Bounds on a schedule.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
+pub struct Window {
+    /// No fire before this.
+    pub starts_at: Option<Timestamp>,
+    /// No fire after this.
+    pub ends_at: Option<Timestamp>,
+    /// No more instants of the schedule than this; a skipped one counts, one while paused does not.
+    pub max_fires: Option<u32>,
+}
+
+/// How far a job's fires are accounted for: a lower bound that may lag, never lead.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
+pub struct Cursor {
+    /// Every fire before this has its outcome. `None`: there is no further fire.
+    pub next_fire_at: Option<Timestamp>,
+    /// Fires left under `max_fires`.
+    pub fires_left: Option<u32>,
+}
+
+/// Whether a job fires.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum JobState {
+    /// It fires by its schedule.
+    Active,
+    /// It does not fire until it is resumed.
+    Paused,
+    /// It is gone for users; the row stays for its history.
+    Deleted,
+}
+
+/// Who goes first.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Priority {
+    /// First.
+    Critical,
+    /// Second.
+    High,
+    /// Where nothing is said.
+    #[default]
+    Normal,
+    /// Last, with a guaranteed share.
+    Low,
+}
+
+/// The pool of jobs that say nothing or `short`.
+pub const POOL_SHORT: &str = "short";
+/// The pool of jobs that say `long`.
+pub const POOL_LONG: &str = "long";
+
+impl JobState {
+    /// All states, in the order of their codes.
+    pub const ALL: [JobState; 3] = [JobState::Active, JobState::Paused, JobState::Deleted];
+
+    /// The word used in the API.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            JobState::Active => "ACTIVE",
+            JobState::Paused => "PAUSED",
+            JobState::Deleted => "DELETED",
+        }
+    }
+
+    /// The number used in the store; never reused.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The state with this number.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(code as usize).copied()
+    }
+}
+
+impl Priority {
+    /// All priorities, first one first.
+    pub const ALL: [Priority; 4] = [Priority::Critical, Priority::High, Priority::Normal, Priority::Low];
+
+    /// The word used in the API.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Priority::Critical => "CRITICAL",
+            Priority::High => "HIGH",
+            Priority::Normal => "NORMAL",
+            Priority::Low => "LOW",
+        }
+    }
+
+    /// The number used in the store; never reused.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The priority with this number.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(code as usize).copied()
+    }
+}
+
+impl Job {
+    /// The fixed distance by which `spread` moves this job's fires; the same on every node and after every restart.
+    pub fn spread_offset_ms(&self) -> u64 {
+        spread_offset_ms(self.id, self.spread_ms)
+    }
+
+    /// The cursor of a job that fires by `plan` from `from` on (exclusive): used when a job is accepted, resumed, or gets
+    /// another schedule.
+    pub fn cursor_after(&self, plan: &Plan, from: Timestamp, fires_left: Option<u32>) -> Cursor {
+        let from = match self.window.starts_at {
+            Some(start) => from.max(start.saturating_add_ms(-1)),
+            None => from,
+        };
+        let next = next_fire(plan, self.spread_offset_ms(), from);
+        let open = self.state == JobState::Active && fires_left != Some(0);
+        let next_fire_at = next.filter(|&at| open && self.window.ends_at.is_none_or(|end| at <= end));
+        Cursor {
+            next_fire_at,
+            fires_left,
+        }
+    }
+
+    /// Checks the bounds that do not depend on a backend. The schedule is checked by `Schedule::resolve`, the action's
+    /// config by its `Action::validate`.
+    pub fn check(&self) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        let mut check = |ok: bool, pointer: &str, code: &'static str, message: String| {
+            if !ok {
+                errors.push(FieldError::new(pointer, code, message));
+            }
+        };
+        check(is_name(&self.name), "/name", "name_invalid", name_rule("a job's name"));
+        check(is_name(&self.pool), "/pool", "pool_invalid", name_rule("a pool's name"));
+        check(
+            self.payload.len() <= limits::PAYLOAD_BYTES_MAX,
+            "/payload",
+            "payload_too_large",
+            format!(
+                "the payload has {} bytes; the limit is {}",
+                self.payload.len(),
+                limits::PAYLOAD_BYTES_MAX
+            ),
+        );
+        check(
+            (1..=limits::ATTEMPTS_MAX).contains(&self.retry.max_attempts),
+            "/retry_policy/max_attempts",
+            "max_attempts_invalid",
+            format!(
+                "max_attempts must be 1 to {}, got {}",
+                limits::ATTEMPTS_MAX,
+                self.retry.max_attempts
+            ),
+        );
+        check(
+            self.retry.max_delay_ms <= limits::BACKOFF_MS_MAX,
+            "/retry_policy/max_delay_ms",
+            "max_delay_invalid",
+            format!(
+                "max_delay_ms must be at most {} (7 days), got {}",
+                limits::BACKOFF_MS_MAX,
+                self.retry.max_delay_ms
+            ),
+        );
+        check(
+            self.retry.initial_delay_ms <= self.retry.max_delay_ms,
+            "/retry_policy/initial_delay_ms",
+            "initial_delay_invalid",
+            format!(
+                "initial_delay_ms ({}) must not exceed max_delay_ms ({})",
+                self.retry.initial_delay_ms, self.retry.max_delay_ms
+            ),
+        );
+        check(
+            (1..=limits::TIMEOUT_MS_MAX).contains(&self.timeout_ms),
+            "/timeout_ms",
+            "timeout_invalid",
+            format!(
+                "timeout_ms must be 1 to {} (a day), got {}",
+                limits::TIMEOUT_MS_MAX,
+                self.timeout_ms
+            ),
+        );
+        check(
+            self.spread_ms <= limits::SPREAD_MS_MAX,
+            "/spread_ms",
+            "spread_invalid",
+            format!(
+                "spread_ms must be at most {} (an hour), got {}",
+                limits::SPREAD_MS_MAX,
+                self.spread_ms
+            ),
+        );
+        check(
+            self.tags.len() <= limits::TAGS_MAX,
+            "/tags",
+            "tags_too_many",
+            format!("a job has at most {} tags, got {}", limits::TAGS_MAX, self.tags.len()),
+        );
+        for (i, tag) in self.tags.iter().enumerate() {
+            check(
+                !tag.is_empty() && tag.len() <= limits::TAG_BYTES_MAX && !tag.contains(char::is_control),
+                &format!("/tags/{i}"),
+                "tag_invalid",
+                format!(
+                    "a tag has 1 to {} bytes and no control characters",
+                    limits::TAG_BYTES_MAX
+                ),
+            );
+        }
+        if let (Some(start), Some(end)) = (self.window.starts_at, self.window.ends_at) {
+            check(
+                start <= end,
+                "/ends_at",
+                "window_empty",
+                format!("ends_at ({end}) lies before starts_at ({start})"),
+            );
+        }
+        check(
+            self.window.max_fires != Some(0),
+            "/max_fires",
+            "max_fires_invalid",
+            "max_fires must be at least 1; leave it out for no limit".into(),
+        );
+        errors
+    }
+}
+
+/// The fixed distance by which a spread of `spread_ms` moves the fires of `job`.
+pub fn spread_offset_ms(job: JobId, spread_ms: u64) -> u64 {
+    if spread_ms == 0 {
+        0
+    } else {
+        xxh3_64(job.as_bytes()) % spread_ms
+    }
+}
+
+/// The first fire strictly after `after` of a plan whose fires are moved by `offset_ms`.
+pub fn next_fire(plan: &Plan, offset_ms: u64, after: Timestamp) -> Option<Timestamp> {
+    let offset = offset_ms as i64;
+    plan.next(after.saturating_add_ms(-offset))
+        .map(|at| at.saturating_add_ms(offset))
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= limits::NAME_BYTES_MAX
+        && !name.contains(|c: char| c.is_control() || c == '/' || c == ':')
+        && name.trim() == name
+}
+
+fn name_rule(what: &str) -> String {
+    format!(
+        "{what} has 1 to {} bytes, no blank at either end, and none of `/`, `:` or control characters",
+        limits::NAME_BYTES_MAX
+    )
+}

@@ -1,0 +1,69 @@
+//! The contract of a queue: from ready executions to whoever runs them.
+//!
+//! The queue is a hint and the store is the truth. A lost message is published again by the reaper, a duplicate loses its
+//! claim. So a channel in memory, a table and a Kafka topic all fit these five calls.
+
+use crate::action::{ActionKind, Runner};
+use crate::error::Result;
+use crate::ids::{ExecutionId, JobId, TenantId};
+use crate::job::Priority;
+use crate::time::Timestamp;
+use std::sync::Arc;
+
+/// A ready execution on its way to a runner.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dispatch {
+    /// Which execution.
+    pub execution: ExecutionId,
+    /// Of which job.
+    pub job: JobId,
+    /// The instant it was due.
+    pub fire_at: Timestamp,
+    /// The capacity it needs.
+    pub pool: Arc<str>,
+    /// Whose.
+    pub tenant: TenantId,
+    /// The job's version that it was fired under.
+    pub job_version: u32,
+    /// Attempts so far; the claim is guarded by it.
+    pub attempt: u32,
+    /// Who goes first.
+    pub priority: Priority,
+    /// What is done.
+    pub action: ActionKind,
+}
+
+/// What a runner wants.
+#[derive(Clone, Debug)]
+pub struct Receive {
+    /// Which kind of runner asks.
+    pub runner: Runner,
+    /// From these pools; empty means from any.
+    pub pools: Vec<Arc<str>>,
+    /// At most this many.
+    pub limit: usize,
+}
+
+/// How full a queue is.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Depth {
+    /// Published and not yet received.
+    pub waiting: usize,
+    /// Received and neither acknowledged nor released.
+    pub taken: usize,
+}
+
+/// Transport of ready executions. Ordered by priority with a share for the low ones; fair between tenants.
+#[async_trait::async_trait]
+pub trait Queue: Send + Sync + 'static {
+    /// Hands over ready executions.
+    async fn publish(&self, batch: Vec<Dispatch>) -> Result<()>;
+    /// Waits until there is something, and takes it.
+    async fn receive(&self, want: &Receive) -> Result<Vec<Dispatch>>;
+    /// Forgets what was received: its claim was decided.
+    async fn ack(&self, executions: &[ExecutionId]) -> Result<()>;
+    /// Gives back what was received and not tried.
+    async fn release(&self, batch: Vec<Dispatch>) -> Result<()>;
+    /// How full it is.
+    async fn depth(&self) -> Result<Depth>;
+}

@@ -1,0 +1,323 @@
+//! A queue inside the process.
+//!
+//! Before: dispatch. After: worker. Executions wait by (runner, pool), then by priority, then by tenant:
+//!
+//! - Between *pools* that a receiver names, each gets an even share of the batch; pools are separate capacity.
+//! - Between *priorities*, smooth weighted round robin over those that have something: 8 : 4 : 2 : 1. With all four
+//!   waiting, CRITICAL gets more than half, and LOW still one in fifteen: urgent work goes first, none starves.
+//! - Between *tenants*, deficit round robin: each takes at most `QUANTUM` executions in its turn, however many it
+//!   has waiting. A turn that a full batch cuts short goes on with the next batch.
+//! - Of one tenant and priority, first in first out. What is released goes back to the front.
+//!
+//! One lock per call, held for O(batch), never across an await. Items lie in chunks, so that a burst of a million moves
+//! nothing when it grows and gives its memory back while it drains; what is empty (chunk, tenant, pool) is dropped.
+//!
+//! A crash loses everything here, which costs time and no execution: the store still has them as not yet claimed.
+
+use campanile_model::action::Runner;
+use campanile_model::job::Priority;
+use campanile_model::queue::{Depth, Dispatch, Queue, Receive};
+use campanile_model::{Error, ExecutionId, Kind, Result, TenantId, limits};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::pin::pin;
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// Executions of one tenant in its turn.
+const QUANTUM: u32 = 4;
+/// Shares of the priorities, in the order of `Priority::ALL`.
+const WEIGHTS: [i32; Priority::ALL.len()] = [8, 4, 2, 1];
+/// Items of one tenant that lie in one piece of memory.
+const CHUNK_ITEMS: usize = 512;
+
+/// A queue inside the process.
+#[derive(Debug)]
+pub struct MemoryQueue {
+    state: Mutex<State>,
+    /// One doorbell per runner, so that work for nodes does not wake the external workers.
+    arrived: [Notify; 2],
+    items_max: usize,
+}
+
+impl Default for MemoryQueue {
+    fn default() -> Self {
+        Self::bounded(limits::QUEUE_ITEMS_MAX)
+    }
+}
+
+impl MemoryQueue {
+    /// An empty queue that holds up to `limits::QUEUE_ITEMS_MAX` waiting executions.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An empty queue that holds up to `items_max` waiting executions. A batch beyond that is refused whole, as
+    /// unavailable; the store keeps it until there is room. What is released is always taken back.
+    pub fn bounded(items_max: usize) -> Self {
+        Self { state: Mutex::default(), arrived: Default::default(), items_max }
+    }
+
+    fn ring(&self, runners: [bool; 2]) {
+        for (bell, rung) in self.arrived.iter().zip(runners) {
+            if rung {
+                bell.notify_waiters();
+            }
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl Queue for MemoryQueue {
+    async fn publish(&self, batch: Vec<Dispatch>) -> Result<()> {
+        let runners = {
+            let mut state = self.state.lock();
+            if state.waiting + batch.len() > self.items_max {
+                let message = format!("the queue is full: {} waiting, at most {}", state.waiting, self.items_max);
+                return Err(Error::new(Kind::Unavailable, message).with_code("queue_full"));
+            }
+            state.put(batch, End::Back)
+        };
+        self.ring(runners);
+        Ok(())
+    }
+
+    async fn receive(&self, want: &Receive) -> Result<Vec<Dispatch>> {
+        if want.limit == 0 {
+            return Ok(Vec::new());
+        }
+        loop {
+            // Listening starts before looking, so that nothing published in between goes unnoticed.
+            let mut arrived = pin!(self.arrived[slot(want.runner)].notified());
+            arrived.as_mut().enable();
+            let taken = self.state.lock().take(want);
+            if !taken.is_empty() {
+                // Nothing is awaited between the taking and this: a receiver dropped while it waits has taken nothing.
+                return Ok(taken);
+            }
+            arrived.await;
+        }
+    }
+
+    async fn ack(&self, executions: &[ExecutionId]) -> Result<()> {
+        let mut state = self.state.lock();
+        state.taken = state.taken.saturating_sub(executions.len());
+        Ok(())
+    }
+
+    async fn release(&self, batch: Vec<Dispatch>) -> Result<()> {
+        let runners = {
+            let mut state = self.state.lock();
+            state.taken = state.taken.saturating_sub(batch.len());
+            state.put(batch, End::Front)
+        };
+        self.ring(runners);
+        Ok(())
+    }
+
+    async fn depth(&self) -> Result<Depth> {
+        let state = self.state.lock();
+        Ok(Depth { waiting: state.waiting, taken: state.taken })
+    }
+}
+
+fn slot(runner: Runner) -> usize {
+    match runner {
+        Runner::Node => 0,
+        Runner::Worker => 1,
+    }
+}
+
+/// At which end items are put.
+#[derive(Copy, Clone, PartialEq)]
+enum End {
+    Front,
+    Back,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// By runner, then by pool. None is empty.
+    pools: [BTreeMap<Arc<str>, Pool>; 2],
+    /// Where the next receiver of several pools starts, so that small batches also reach every pool.
+    turn: usize,
+    waiting: usize,
+    taken: usize,
+}
+
+impl State {
+    /// Puts a batch in, and says for which runners there was something.
+    fn put(&mut self, batch: Vec<Dispatch>, end: End) -> [bool; 2] {
+        self.waiting += batch.len();
+        let mut runners = [false; 2];
+        let mut put = |item: Dispatch| {
+            let runner = slot(item.action.runner());
+            runners[runner] = true;
+            let pools = &mut self.pools[runner];
+            if let Some(pool) = pools.get_mut(&item.pool) {
+                pool.put(item, end);
+            } else {
+                pools.entry(Arc::clone(&item.pool)).or_default().put(item, end);
+            }
+        };
+        match end {
+            End::Back => batch.into_iter().for_each(&mut put),
+            // From the last to the first, so that the first is in front again.
+            End::Front => batch.into_iter().rev().for_each(&mut put),
+        }
+        runners
+    }
+
+    fn take(&mut self, want: &Receive) -> Vec<Dispatch> {
+        let pools = &mut self.pools[slot(want.runner)];
+        let mut names: Vec<Arc<str>> = if want.pools.is_empty() {
+            pools.keys().cloned().collect()
+        } else {
+            want.pools.iter().filter(|name| pools.contains_key(*name)).cloned().collect()
+        };
+        let available: usize = names.iter().map(|name| pools[name].waiting).sum();
+        let mut taken = Vec::with_capacity(available.min(want.limit));
+        if names.len() > 1 {
+            self.turn = (self.turn + 1) % names.len();
+            names.rotate_left(self.turn);
+        }
+        // Even shares first; what one pool leaves goes to the others.
+        while taken.len() < want.limit && !names.is_empty() {
+            let share = (want.limit - taken.len()).div_ceil(names.len());
+            names.retain(|name| {
+                let Some(pool) = pools.get_mut(name) else { return false };
+                pool.take(share.min(want.limit - taken.len()), &mut taken);
+                if pool.waiting == 0 {
+                    pools.remove(name);
+                    return false;
+                }
+                true
+            });
+        }
+        self.waiting -= taken.len();
+        self.taken += taken.len();
+        taken
+    }
+}
+
+/// What waits for one pool: its priorities, and what each has coming to it.
+#[derive(Debug, Default)]
+struct Pool {
+    waiting: usize,
+    levels: [Level; Priority::ALL.len()],
+    credits: [i32; Priority::ALL.len()],
+}
+
+impl Pool {
+    fn put(&mut self, item: Dispatch, end: End) {
+        self.waiting += 1;
+        self.levels[usize::from(item.priority.code())].put(item, end);
+    }
+
+    fn take(&mut self, limit: usize, taken: &mut Vec<Dispatch>) {
+        for _ in 0..limit {
+            let Some(level) = self.next_level() else { return };
+            let Some(item) = self.levels[level].take() else { return };
+            if self.levels[level].turns.is_empty() {
+                self.credits[level] = 0;
+            }
+            self.waiting -= 1;
+            taken.push(item);
+        }
+    }
+
+    /// Smooth weighted round robin: everybody waiting earns its weight, the richest goes and pays for all.
+    fn next_level(&mut self) -> Option<usize> {
+        let mut earned = 0;
+        let mut richest = None;
+        for (level, credit) in self.credits.iter_mut().enumerate() {
+            if self.levels[level].turns.is_empty() {
+                continue;
+            }
+            earned += WEIGHTS[level];
+            *credit += WEIGHTS[level];
+            if richest.is_none_or(|(_, most)| *credit > most) {
+                richest = Some((level, *credit));
+            }
+        }
+        let (level, _) = richest?;
+        self.credits[level] -= earned;
+        Some(level)
+    }
+}
+
+/// What waits at one priority: a turn for every tenant that has something.
+#[derive(Debug, Default)]
+struct Level {
+    turns: VecDeque<TenantId>,
+    lines: HashMap<TenantId, Line>,
+    /// How many more the tenant in front may take in its turn.
+    deficit: u32,
+}
+
+impl Level {
+    fn put(&mut self, item: Dispatch, end: End) {
+        let line = self.lines.entry(item.tenant).or_default();
+        if line.chunks.is_empty() {
+            self.turns.push_back(item.tenant);
+        }
+        match end {
+            End::Front => line.push_front(item),
+            End::Back => line.push_back(item),
+        }
+    }
+
+    fn take(&mut self) -> Option<Dispatch> {
+        let tenant = *self.turns.front()?;
+        let line = self.lines.get_mut(&tenant)?;
+        let item = line.pop_front()?;
+        if self.deficit == 0 {
+            self.deficit = QUANTUM;
+        }
+        self.deficit -= 1;
+        if line.chunks.is_empty() {
+            // An empty line earns nothing for later.
+            self.lines.remove(&tenant);
+            self.turns.pop_front();
+            self.deficit = 0;
+        } else if self.deficit == 0 {
+            self.turns.rotate_left(1);
+        }
+        if self.turns.is_empty() {
+            // The burst is over: give back what it grew to.
+            *self = Self::default();
+        }
+        Some(item)
+    }
+}
+
+/// What waits for one tenant at one priority, in order. No chunk is empty.
+#[derive(Debug, Default)]
+struct Line {
+    chunks: VecDeque<VecDeque<Dispatch>>,
+}
+
+impl Line {
+    fn push_back(&mut self, item: Dispatch) {
+        match self.chunks.back_mut() {
+            Some(chunk) if chunk.len() < CHUNK_ITEMS => chunk.push_back(item),
+            _ => self.chunks.push_back(VecDeque::from([item])),
+        }
+    }
+
+    fn push_front(&mut self, item: Dispatch) {
+        match self.chunks.front_mut() {
+            Some(chunk) if chunk.len() < CHUNK_ITEMS => chunk.push_front(item),
+            _ => self.chunks.push_front(VecDeque::from([item])),
+        }
+    }
+
+    fn pop_front(&mut self) -> Option<Dispatch> {
+        let chunk = self.chunks.front_mut()?;
+        let item = chunk.pop_front();
+        if chunk.is_empty() {
+            self.chunks.pop_front();
+        }
+        item
+    }
+}

@@ -1,0 +1,343 @@
+//! Jobs: put, get, list, and what the wheel loads of them.
+
+use super::counters;
+use super::failure::{Done, Failure};
+use super::rows::{self, Columns, Texts};
+use super::shards::{self, ShardSet};
+use campanile_model::error::{Error, Kind};
+use campanile_model::ids::{JobId, TenantId};
+use campanile_model::job::{Job, JobState};
+use campanile_model::shard::ShardFence;
+use campanile_model::store::{
+    Answer, ChangeSeq, Changes, CursorMove, DueQuery, Expected, Idempotency, JobKey, JobQuery, JobWrite, Page, PlannedJob,
+    Put, Skip,
+};
+use campanile_model::time::Timestamp;
+use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
+
+/// Writes jobs, each judged alone, in their order: two of one batch may claim the same name or key.
+pub(super) fn put(connection: &Connection, writes: &[JobWrite]) -> Done<Vec<Put>> {
+    let mut put = Statements::prepare(connection)?;
+    let first_seq = counters::take(connection, counters::CHANGE_SEQ, writes.len())?;
+    let mut live_change = 0;
+    let mut verdicts = Vec::with_capacity(writes.len());
+    for (write, seq) in writes.iter().zip(first_seq..) {
+        let verdict = put.one(write, seq)?;
+        if verdict == Put::Done {
+            live_change += match (write.expected, write.job.state) {
+                (Expected::Absent, state) if state != JobState::Deleted => 1,
+                (Expected::Version(_), JobState::Deleted) => -1,
+                _ => 0,
+            };
+        }
+        verdicts.push(verdict);
+    }
+    if live_change != 0 {
+        counters::add(connection, counters::LIVE_JOBS, live_change)?;
+    }
+    Ok(verdicts)
+}
+
+struct Statements<'c> {
+    insert: CachedStatement<'c>,
+    update: CachedStatement<'c>,
+    get_guard: CachedStatement<'c>,
+    get_live: CachedStatement<'c>,
+    get_key: CachedStatement<'c>,
+    put_key: CachedStatement<'c>,
+    put_skip: CachedStatement<'c>,
+}
+
+impl<'c> Statements<'c> {
+    fn prepare(connection: &'c Connection) -> Done<Self> {
+        Ok(Self {
+            insert: connection.prepare_cached(include_str!("sql/jobs/insert.sql"))?,
+            update: connection.prepare_cached(include_str!("sql/jobs/update.sql"))?,
+            get_guard: connection.prepare_cached(include_str!("sql/jobs/get_guard.sql"))?,
+            get_live: connection.prepare_cached(include_str!("sql/jobs/get_live.sql"))?,
+            get_key: connection.prepare_cached(include_str!("sql/keys/get.sql"))?,
+            put_key: connection.prepare_cached(include_str!("sql/keys/put.sql"))?,
+            put_skip: connection.prepare_cached(include_str!("sql/skips/insert.sql"))?,
+        })
+    }
+
+    fn one(&mut self, write: &JobWrite, seq: u64) -> Done<Put> {
+        let job = &write.job;
+        if let Some(key) = &write.idempotency
+            && let Some(verdict) = self.replay(job.tenant, key, job.updated_at)?
+        {
+            return Ok(verdict);
+        }
+        let verdict = match write.expected {
+            Expected::Absent => self.insert(job, seq)?,
+            Expected::Version(version) => self.update(job, version, seq)?,
+        };
+        if verdict == Put::Done {
+            if let Some(skip) = &write.skip {
+                insert_skip(&mut self.put_skip, skip)?;
+            }
+            if let Some(key) = &write.idempotency {
+                self.remember(job.tenant, key)?;
+            }
+        }
+        Ok(verdict)
+    }
+
+    fn insert(&mut self, job: &Job, seq: u64) -> Done<Put> {
+        bind_job(&mut self.insert, job, seq)?;
+        if self.insert.raw_execute()? == 1 {
+            return Ok(Put::Done);
+        }
+        if let Some(id) = self.live(job)? {
+            return Ok(Put::NameTaken { id });
+        }
+        // The id itself is taken, by a job of another name or a deleted one.
+        let version = self.get_guard.query_row([job.id.as_bytes()], |row| row.get(1))?;
+        Ok(Put::Stale { version })
+    }
+
+    fn update(&mut self, job: &Job, expected: u32, seq: u64) -> Done<Put> {
+        let guard = self.get_guard.query_row([job.id.as_bytes()], |row| {
+            Ok((row.get::<_, u32>(0)?, row.get::<_, u32>(1)?, row.get::<_, u8>(2)?))
+        });
+        let Some((tenant, version, state)) = guard.optional()? else { return Ok(Put::Gone) };
+        if tenant != job.tenant.0 || state == JobState::Deleted.code() {
+            return Ok(Put::Gone);
+        }
+        if version != expected {
+            return Ok(Put::Stale { version });
+        }
+        if job.state != JobState::Deleted
+            && let Some(id) = self.live(job)?.filter(|&id| id != job.id)
+        {
+            return Ok(Put::NameTaken { id });
+        }
+        bind_job(&mut self.update, job, seq)?;
+        self.update.raw_bind_parameter(31, expected)?;
+        match self.update.raw_execute()? {
+            1 => Ok(Put::Done),
+            _ => Err(Error::new(Kind::Bug, format!("job {} changed under its writer", job.id)).into()),
+        }
+    }
+
+    fn live(&mut self, job: &Job) -> Done<Option<JobId>> {
+        let id = self.get_live.query_row(params![job.tenant.0, job.name], |row| row.get(0));
+        Ok(id.optional()?.map(JobId::from_bytes))
+    }
+
+    fn replay(&mut self, tenant: TenantId, key: &Idempotency, now: Timestamp) -> Done<Option<Put>> {
+        let found = self.get_key.query_row(params![tenant.0, key.scope, key.key, now.millis()], |row| {
+            let answer = Answer { status: row.get(1)?, body: row.get(2)? };
+            Ok((u128::from_be_bytes(row.get(0)?), answer))
+        });
+        Ok(found.optional()?.map(|(fingerprint, answer)| match fingerprint == key.fingerprint {
+            true => Put::Replayed(answer),
+            false => Put::KeyReused,
+        }))
+    }
+
+    fn remember(&mut self, tenant: TenantId, key: &Idempotency) -> Done<()> {
+        self.put_key.execute(params![
+            tenant.0,
+            key.scope,
+            key.key,
+            key.fingerprint.to_be_bytes(),
+            key.answer.status,
+            key.answer.body,
+            key.expires_at.millis(),
+        ])?;
+        Ok(())
+    }
+}
+
+/// Binds parameters 1 to 30 of `insert.sql` and `update.sql`.
+fn bind_job(statement: &mut CachedStatement<'_>, job: &Job, seq: u64) -> Done<()> {
+    let (mode, n) = rows::catch_up_code(job.catch_up.mode);
+    let millis = |instant: Option<Timestamp>| instant.map(Timestamp::millis);
+    let s = statement;
+    s.raw_bind_parameter(1, job.id.as_bytes())?;
+    s.raw_bind_parameter(2, job.tenant.0)?;
+    s.raw_bind_parameter(3, job.version)?;
+    s.raw_bind_parameter(4, job.state.code())?;
+    s.raw_bind_parameter(5, job.updated_at.millis())?;
+    s.raw_bind_parameter(6, &*job.plan)?;
+    s.raw_bind_parameter(7, millis(job.cursor.next_fire_at))?;
+    s.raw_bind_parameter(8, job.cursor.fires_left)?;
+    s.raw_bind_parameter(9, millis(job.window.ends_at))?;
+    s.raw_bind_parameter(10, job.spread_ms as i64)?;
+    s.raw_bind_parameter(11, job.priority.code())?;
+    s.raw_bind_parameter(12, &*job.pool)?;
+    s.raw_bind_parameter(13, job.action.kind.code())?;
+    s.raw_bind_parameter(14, mode)?;
+    s.raw_bind_parameter(15, n)?;
+    s.raw_bind_parameter(16, job.catch_up.max_age_ms as i64)?;
+    s.raw_bind_parameter(17, seq as i64)?;
+    s.raw_bind_parameter(18, &*job.name)?;
+    s.raw_bind_parameter(19, rows::encode_schedule(&job.schedule))?;
+    s.raw_bind_parameter(20, millis(job.window.starts_at))?;
+    s.raw_bind_parameter(21, job.window.max_fires)?;
+    s.raw_bind_parameter(22, job.retry.max_attempts)?;
+    s.raw_bind_parameter(23, job.retry.backoff.code())?;
+    s.raw_bind_parameter(24, job.retry.initial_delay_ms as i64)?;
+    s.raw_bind_parameter(25, job.retry.max_delay_ms as i64)?;
+    s.raw_bind_parameter(26, job.timeout_ms as i64)?;
+    s.raw_bind_parameter(27, rows::encode_tags(&job.tags))?;
+    s.raw_bind_parameter(28, job.created_at.millis())?;
+    s.raw_bind_parameter(29, &*job.action.config)?;
+    s.raw_bind_parameter(30, &*job.payload)?;
+    Ok(())
+}
+
+/// Records a skip. The same skip again is the same row.
+pub(super) fn insert_skip(statement: &mut CachedStatement<'_>, skip: &Skip) -> Done<()> {
+    statement.execute(params![
+        skip.job.as_bytes(),
+        skip.to.millis(),
+        skip.from.millis(),
+        skip.reason.code(),
+        skip.tenant.0,
+        skip.recorded_at.millis(),
+    ])?;
+    Ok(())
+}
+
+/// Reads jobs by id or name.
+pub(super) fn get(connection: &Connection, tenant: TenantId, keys: &[JobKey]) -> Done<Vec<Option<Job>>> {
+    let mut by_id = connection.prepare_cached(include_str!("sql/jobs/get_by_id.sql"))?;
+    let mut by_name = connection.prepare_cached(include_str!("sql/jobs/get_by_name.sql"))?;
+    let mut texts = Texts::default();
+    let mut jobs = Vec::with_capacity(keys.len());
+    for key in keys {
+        let mut found = match key {
+            JobKey::Id(id) => by_id.query(params![id.as_bytes(), tenant.0])?,
+            JobKey::Name(name) => by_name.query(params![tenant.0, name])?,
+        };
+        jobs.push(found.next()?.map(|row| rows::job(row, &mut texts)).transpose()?);
+    }
+    Ok(jobs)
+}
+
+/// Lists live jobs by name.
+pub(super) fn list(connection: &Connection, query: &JobQuery) -> Done<Page<Job>> {
+    let mut list = connection.prepare_cached(include_str!("sql/jobs/list.sql"))?;
+    let prefix = query.name_prefix.as_deref().unwrap_or_default();
+    let mut found = list.query(params![
+        query.tenant.unwrap_or(TenantId::DEFAULT).0,
+        query.after.as_deref().unwrap_or_default(),
+        prefix,
+        prefix_end(prefix),
+        query.state.map(JobState::code),
+        query.tag,
+        query.limit as i64 + 1,
+    ])?;
+    let mut texts = Texts::default();
+    let mut items = Vec::new();
+    while let Some(row) = found.next()? {
+        items.push(rows::job(row, &mut texts)?);
+    }
+    let has_more = items.len() > query.limit;
+    items.truncate(query.limit);
+    Ok(Page { items, has_more })
+}
+
+/// The first text after all that start with `prefix`; `None` when there is none.
+fn prefix_end(prefix: &str) -> Option<String> {
+    let mut end: Vec<char> = prefix.chars().collect();
+    while let Some(last) = end.pop() {
+        // Characters compare as their bytes do; the surrogates between are no characters.
+        let next = if last == '\u{d7ff}' { Some('\u{e000}') } else { char::from_u32(last as u32 + 1) };
+        if let Some(next) = next {
+            end.push(next);
+            return Some(end.into_iter().collect());
+        }
+    }
+    None
+}
+
+/// Reads active jobs by their cursors.
+pub(super) fn load_due(connection: &Connection, query: &DueQuery) -> Done<Vec<PlannedJob>> {
+    let shards = ShardSet::filter(&query.shards);
+    let mut load = connection.prepare_cached(include_str!("sql/jobs/load_due.sql"))?;
+    let (after_at, after_id) = query.after.map_or((i64::MIN, &[0; 16]), |(at, _)| (at.millis(), &[0; 16]));
+    let after_id = query.after.as_ref().map_or(after_id, |(_, id)| id.as_bytes());
+    let mut found = load.query(params![query.before.millis(), after_at, after_id, JobState::Active.code()])?;
+    let mut texts = Texts::default();
+    let mut jobs = Vec::new();
+    while jobs.len() < query.limit {
+        let Some(row) = found.next()? else { break };
+        let mut columns = Columns::of(row);
+        if shards.as_ref().is_some_and(|shards| row.get(0).is_ok_and(|id| !shards.has_job(JobId::from_bytes(id)))) {
+            continue;
+        }
+        jobs.push(rows::planned(&mut columns, &mut texts)?);
+    }
+    Ok(jobs)
+}
+
+/// Reads jobs in the order of their newest writes.
+pub(super) fn load_changed(connection: &Connection, since: ChangeSeq, limit: usize) -> Done<Changes> {
+    if limit == 0 {
+        let upto = ChangeSeq(counters::get(connection, counters::CHANGE_SEQ)?);
+        return Ok(Changes { jobs: Vec::new(), upto });
+    }
+    let mut load = connection.prepare_cached(include_str!("sql/jobs/load_changed.sql"))?;
+    let mut found = load.query(params![since.0.min(i64::MAX as u64) as i64, limit as i64])?;
+    let mut texts = Texts::default();
+    let mut changes = Changes { jobs: Vec::new(), upto: since };
+    while let Some(row) = found.next()? {
+        let mut columns = Columns::of(row);
+        changes.jobs.push(rows::planned(&mut columns, &mut texts)?);
+        changes.upto = ChangeSeq(columns.number()?);
+    }
+    Ok(changes)
+}
+
+/// Moves cursors forward.
+pub(super) fn advance(connection: &Connection, fences: &[ShardFence], cursors: &[CursorMove]) -> Done<()> {
+    let shards = ShardSet::of(cursors.iter().map(|cursor| campanile_model::shard::shard_of(cursor.job)));
+    let lost = shards::lost(connection, &shards, fences)?;
+    if let Some(shard) = lost.first() {
+        let message = format!("epoch lost: shard {} and {} others have another owner", shard.0, lost.len() - 1);
+        return Err(Failure::Ours(Error::new(Kind::Conflict, message).with_code("epoch_lost")));
+    }
+    let mut advance = connection.prepare_cached(include_str!("sql/jobs/advance.sql"))?;
+    // In key order, so that neighbours share pages.
+    let mut ordered: Vec<&CursorMove> = cursors.iter().collect();
+    ordered.sort_by_key(|cursor| cursor.job);
+    for cursor in ordered {
+        advance.execute(params![
+            cursor.job.as_bytes(),
+            cursor.version,
+            cursor.cursor.next_fire_at.map(Timestamp::millis),
+            cursor.cursor.fires_left,
+            JobState::Active.code(),
+        ])?;
+    }
+    Ok(())
+}
+
+/// Forgets expired keys.
+pub(super) fn forget_keys(connection: &Connection, now: Timestamp, limit: usize) -> Done<usize> {
+    let mut forget = connection.prepare_cached(include_str!("sql/keys/forget.sql"))?;
+    Ok(forget.execute(params![now.millis(), limit as i64])?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::prefix_end;
+
+    #[test]
+    fn the_end_of_a_prefix_lies_after_all_that_start_with_it() {
+        for (prefix, end) in [
+            ("", None),
+            ("a", Some("b")),
+            ("ab", Some("ac")),
+            ("\u{d7ff}", Some("\u{e000}")),
+            ("a\u{10ffff}", Some("b")),
+            ("\u{10ffff}", None),
+        ] {
+            assert_eq!(prefix_end(prefix).as_deref(), end, "{prefix:?}");
+            assert!(end.is_none_or(|end| end > prefix));
+        }
+    }
+}

@@ -1,0 +1,4 @@
+-- caller: status
+-- guard: none: reads
+-- index: PRIMARY KEY
+SELECT value FROM meta WHERE key = ?1

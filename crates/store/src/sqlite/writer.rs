@@ -1,0 +1,203 @@
+//! The one thread that writes, with group commit.
+//!
+//! Commands arrive over a bounded channel. The thread takes all that wait, runs them in one transaction, commits, and
+//! only then answers. There is no timer: while one commit syncs, the next group gathers.
+//!
+//! When a command of a group fails, the transaction is rolled back and every command runs again alone, so that one bad
+//! command cannot fail its neighbours. When BEGIN or COMMIT fails, all get that error. Either way the thread goes on: a
+//! full disk heals when space returns.
+//!
+//! Crash story: before COMMIT returns, nobody was told anything, and the log is cut at the last whole commit. After it
+//! returns, the log is synced (`synchronous = FULL`), and the answers go out.
+
+use super::failure::{Done, Failure, classify, classify_commit};
+use campanile_model::error::{Error, Kind, Result};
+use rusqlite::Connection;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread::JoinHandle;
+use tokio::sync::{mpsc, oneshot};
+
+/// Commands in one transaction.
+const GROUP_COMMANDS_MAX: usize = 256;
+/// Rows in one transaction, after which no further command joins: keeps the wait of each bounded.
+const GROUP_ROWS_MAX: usize = 65_536;
+/// Commands that may wait; more callers wait for their turn to send.
+const QUEUE_COMMANDS_MAX: usize = 1_024;
+
+/// The handle: sends commands and waits for their answers.
+pub(super) struct Writer {
+    sender: Option<mpsc::Sender<Box<dyn Command>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    /// Starts the thread on a connection that was opened and migrated. `after_group` runs after every group.
+    pub(super) fn start(
+        connection: Connection,
+        location: String,
+        mut after_group: impl FnMut(&Connection) + Send + 'static,
+    ) -> Result<Self> {
+        let (sender, receiver) = mpsc::channel(QUEUE_COMMANDS_MAX);
+        let run = move || {
+            let mut queue = Queue { receiver };
+            while let Some(group) = queue.next_group() {
+                settle(&connection, group, &location);
+                after_group(&connection);
+            }
+        };
+        let thread = std::thread::Builder::new().name("store-writer".into()).spawn(run);
+        let thread = thread.map_err(|e| Error::new(Kind::Unavailable, format!("cannot start the writer: {e}")))?;
+        Ok(Self { sender: Some(sender), thread: Some(thread) })
+    }
+
+    /// Runs `work` in a transaction with others and answers after its commit. `work` may run more than once, each time
+    /// in a fresh transaction. `rows` is about how many rows it writes.
+    ///
+    /// Dropping the returned future does not undo anything: the command runs, and nobody hears of it.
+    pub(super) async fn run<A, F>(&self, rows: usize, work: F) -> Result<A>
+    where
+        A: Send + 'static,
+        F: FnMut(&Connection) -> Done<A> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let command = Box::new(Write { rows, work, done: None, reply });
+        let closed = || Error::new(Kind::Unavailable, "the store is closed");
+        self.sender.as_ref().ok_or_else(closed)?.send(command).await.map_err(|_| closed())?;
+        let lost = |_| Error::new(Kind::OutcomeUnknown, "the store stopped before it answered");
+        answer.await.map_err(lost)?
+    }
+}
+
+impl Drop for Writer {
+    /// Finishes what was sent, then closes the database.
+    fn drop(&mut self) {
+        self.sender = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Queue {
+    receiver: mpsc::Receiver<Box<dyn Command>>,
+}
+
+impl Queue {
+    /// Waits for a command, then takes all that wait with it, within bounds.
+    fn next_group(&mut self) -> Option<Vec<Box<dyn Command>>> {
+        let first = self.receiver.blocking_recv()?;
+        let mut rows = first.rows();
+        let mut group = vec![first];
+        while rows < GROUP_ROWS_MAX && group.len() < GROUP_COMMANDS_MAX {
+            match self.receiver.try_recv() {
+                Ok(command) => {
+                    rows += command.rows();
+                    group.push(command);
+                }
+                Err(_) => break,
+            }
+        }
+        Some(group)
+    }
+}
+
+/// A command whose answer type is hidden.
+trait Command: Send {
+    fn rows(&self) -> usize;
+    /// Does its work and keeps the answer.
+    fn run(&mut self, connection: &Connection) -> Done<()>;
+    /// Tells the caller, once its transaction is committed or rolled back.
+    fn answer(self: Box<Self>, verdict: Result<()>);
+}
+
+struct Write<A, F> {
+    rows: usize,
+    work: F,
+    done: Option<A>,
+    reply: oneshot::Sender<Result<A>>,
+}
+
+impl<A, F> Command for Write<A, F>
+where
+    A: Send,
+    F: FnMut(&Connection) -> Done<A> + Send,
+{
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn run(&mut self, connection: &Connection) -> Done<()> {
+        let work = &mut self.work;
+        // A panic is our bug; it must not take the store down with it.
+        let result = catch_unwind(AssertUnwindSafe(|| work(connection)));
+        self.done = Some(result.unwrap_or_else(|_| Err(Error::new(Kind::Bug, "a store command panicked").into()))?);
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>, verdict: Result<()>) {
+        let missing = || Error::new(Kind::Bug, "a committed command has no answer");
+        let answer = verdict.and_then(|()| self.done.ok_or_else(missing));
+        // Nobody waits when the caller gave up.
+        let _ = self.reply.send(answer);
+    }
+}
+
+/// Runs a group and answers all of its commands.
+fn settle(connection: &Connection, mut group: Vec<Box<dyn Command>>, location: &str) {
+    match transact(connection, &mut group, location) {
+        Ok(()) => group.into_iter().for_each(|command| command.answer(Ok(()))),
+        Err(Trouble::Command(_)) if group.len() > 1 => {
+            for mut command in group {
+                let verdict = transact(connection, std::slice::from_mut(&mut command), location);
+                command.answer(verdict.map_err(|trouble| trouble.into_error(location)));
+            }
+        }
+        Err(trouble) => {
+            let error = trouble.into_error(location);
+            tracing::warn!(%error, commands = group.len(), "a write failed");
+            group.into_iter().for_each(|command| command.answer(Err(error.clone())));
+        }
+    }
+}
+
+/// Where a transaction failed.
+enum Trouble {
+    /// In one of the commands.
+    Command(Failure),
+    /// At BEGIN or COMMIT.
+    Transaction(Error),
+}
+
+impl Trouble {
+    fn into_error(self, location: &str) -> Error {
+        match self {
+            Trouble::Command(failure) => failure.into_error(location),
+            Trouble::Transaction(error) => error,
+        }
+    }
+}
+
+fn transact(connection: &Connection, group: &mut [Box<dyn Command>], location: &str) -> Result<(), Trouble> {
+    let begun = connection.prepare_cached("BEGIN IMMEDIATE").and_then(|mut begin| begin.execute([]));
+    begun.map_err(|error| Trouble::Transaction(classify(&error, location)))?;
+    for command in group {
+        if let Err(failure) = command.run(connection) {
+            roll_back(connection);
+            return Err(Trouble::Command(failure));
+        }
+    }
+    if let Err(error) = connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([])) {
+        roll_back(connection);
+        return Err(Trouble::Transaction(classify_commit(&error, location)));
+    }
+    Ok(())
+}
+
+/// Some failures (full, out of memory, I/O) have rolled back already.
+fn roll_back(connection: &Connection) {
+    if !connection.is_autocommit()
+        && let Err(error) = connection.execute_batch("ROLLBACK")
+    {
+        tracing::error!(%error, "cannot roll back");
+    }
+}
