@@ -52,8 +52,8 @@ impl Webhook {
         if let Some(body) = request.body {
             builder = builder.body(body);
         }
-        // Only the clock that the time limit is measured by; it is not recorded.
-        let deadline = tokio::time::Instant::now() + Duration::from_millis(work.timeout_ms);
+        let time_limit = Duration::from_millis(work.timeout_ms.min(limits::TIMEOUT_MS_MAX));
+        let deadline = tokio::time::Instant::now() + time_limit;
         let mut answer = match tokio::time::timeout_at(deadline, builder.send()).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => return failure::settle(&origin, error),
@@ -90,7 +90,7 @@ impl Action for Webhook {
             // It was accepted once; since then the rules of this installation have become stricter.
             Err(errors) => {
                 let what: Vec<_> = errors.iter().map(|error| format!("{}: {}", error.pointer, error.message)).collect();
-                failure::failed("target_refused", what.join("; "), false)
+                failure::failed(errors.first().map_or("action_invalid", |error| error.code), what.join("; "), false)
             }
         }
     }

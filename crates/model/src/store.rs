@@ -39,7 +39,6 @@ pub trait Store: Send + Sync + 'static {
     /// Reads active jobs whose cursor lies before `query.before`, in the order of (next_fire_at, id).
     async fn load_due(&self, query: &DueQuery) -> Result<Vec<PlannedJob>>;
     /// Reads the jobs written after `since`, in the order in which their writes committed; paused and deleted ones too.
-    /// A `limit` of 0 reads none and answers where the newest write stands.
     /// `upto` is the position of the last one read. With a limit of 0 nothing is read, and `upto` is the newest position.
     async fn load_changed(&self, since: ChangeSeq, limit: usize) -> Result<Changes>;
     /// Makes fires durable: inserts executions and skips, all or nothing. An execution that exists is left as it is, unless

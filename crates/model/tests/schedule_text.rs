@@ -52,6 +52,13 @@ fn check(text: &str, zone: &str) {
     assert!(!explain(&schedule, &plan, from).words.is_empty());
 }
 
+const SPECIAL_ITEMS: [&str; 12] = [
+    "L", "LW", "15W", "5L", "?", "H", "H/7", "H(1-5)", "H(2-9)/3", "MON", "jan", "FRI-7",
+];
+const HEADS: [&str; 10] = [
+    "every ", "@every ", "in ", "rate(", "at ", "P", "cron ", "every", "at", "",
+];
+
 fn item() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => Just("*".to_owned()),
@@ -60,8 +67,7 @@ fn item() -> impl Strategy<Value = String> {
         1 => (0..32u8, 0..32u8).prop_map(|(a, b)| format!("{a}-{b}")),
         1 => (0..32u8, 0..32u8, 0..9u8).prop_map(|(a, b, n)| format!("{a}-{b}/{n}")),
         1 => (0..9u8, 0..7u8).prop_map(|(d, k)| format!("{d}#{k}")),
-        2 => prop::sample::select(&["L", "LW", "15W", "5L", "?", "H", "H/7", "H(1-5)", "H(2-9)/3", "MON", "jan", "FRI-7"][..])
-            .prop_map(str::to_owned),
+        2 => prop::sample::select(&SPECIAL_ITEMS[..]).prop_map(str::to_owned),
     ]
 }
 
@@ -89,14 +95,19 @@ proptest! {
 
     #[test]
     fn nearly_other_forms(
-        head in prop::sample::select(&["every ", "@every ", "in ", "rate(", "at ", "P", "cron ", "every", "at", ""][..]),
+        head in prop::sample::select(&HEADS[..]),
         tail in "[0-9]{0,21}(ms|s|m|h|d|w|T|H|M| minutes)?[0-9:TZ.+ )-]{0,20}",
     ) {
         check(&format!("{head}{tail}"), "UTC");
     }
 
     #[test]
-    fn instants(text in "[12][0-9]{3}-[01][0-9]-[0-3][0-9][Tt ][0-2][0-9]:[0-6][0-9]:[0-6][0-9](\\.[0-9]{1,10})?(Z|[+-][0-9]{2}:[0-9]{2})?") {
+    fn instants(
+        date in "[12][0-9]{3}-[01][0-9]-[0-3][0-9]",
+        time in "[Tt ][0-2][0-9]:[0-6][0-9]:[0-6][0-9]",
+        rest in "(\\.[0-9]{1,10})?(Z|[+-][0-9]{2}:[0-9]{2})?",
+    ) {
+        let text = format!("{date}{time}{rest}");
         check(&text, "UTC");
         if text[17..].starts_with("60") {
             prop_assert!(parse_text(&text, "UTC").is_err());

@@ -1,1 +1,94 @@
-//! HTTP API of Campanile.
+//! The HTTP API of Campanile.
+//!
+//! Handlers parse, call one engine function, and render: there are no rules here. What people send is read by
+//! `campanile_client::wire::input`, turned into domain types by [`convert`], and refused by [`problem`], the single map
+//! from what went wrong to a status and a stable code. Routes are registered together with their documentation, so that
+//! `/openapi.json` cannot drift from them.
+//!
+//! Reading order: [`serve`] (connections), `limits` (what every request passes through), `request` (what handlers are
+//! given), then the routes. Around them: `etag`, `idempotency`, `cursor`.
+
+pub mod serve;
+mod limits;
+mod request;
+pub mod problem;
+pub mod convert;
+mod etag;
+mod idempotency;
+mod cursor;
+mod routes;
+
+use aws_lc_rs::hmac;
+use campanile_engine::Handle;
+use campanile_model::TenantId;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+
+pub use routes::{openapi, router};
+pub use serve::serve;
+
+/// Settings of the API.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Signs cursors. Belongs to the store, so that cursors outlive a restart and are worthless elsewhere.
+    pub cursor_key: [u8; 32],
+    /// Connections at the same time; further ones wait to be accepted.
+    pub connections_max: usize,
+    /// How long a client gets to send a request's head.
+    pub head_timeout_ms: u64,
+    /// How long a client gets to send a request's body.
+    pub body_timeout_ms: u64,
+    /// How long a handler may take before its client is told to come back. What it wrote goes on.
+    pub handler_timeout_ms: u64,
+    /// Bytes of request bodies in memory at the same time; further requests wait.
+    pub body_bytes_max: usize,
+    /// How long requests get to end when the server stops.
+    pub drain_ms: u64,
+}
+
+impl Options {
+    /// The defaults, with this key for cursors.
+    pub fn new(cursor_key: [u8; 32]) -> Self {
+        Self {
+            cursor_key,
+            connections_max: 4_096,
+            head_timeout_ms: 5_000,
+            body_timeout_ms: 10_000,
+            handler_timeout_ms: 30_000,
+            body_bytes_max: 128 * 1024 * 1024,
+            drain_ms: 10_000,
+        }
+    }
+}
+
+/// What handlers share.
+#[derive(Clone)]
+pub(crate) struct App {
+    engine: Handle,
+    options: Arc<Options>,
+    cursor_key: Arc<hmac::Key>,
+    /// One permit per KiB of request bodies in memory.
+    body_budget: Arc<Semaphore>,
+    /// One permit per request that waits for an execution to end.
+    waits: Arc<Semaphore>,
+}
+
+/// Requests that wait for an execution to end, at most; further ones are answered at once.
+const WAITS_MAX: usize = 1_000;
+
+impl App {
+    fn new(engine: Handle, options: Options) -> Self {
+        Self {
+            engine,
+            cursor_key: Arc::new(hmac::Key::new(hmac::HMAC_SHA256, &options.cursor_key)),
+            body_budget: Arc::new(Semaphore::new(options.body_bytes_max.div_ceil(1024))),
+            waits: Arc::new(Semaphore::new(WAITS_MAX)),
+            options: Arc::new(options),
+        }
+    }
+
+    /// Whose jobs a request is about: there is one tenant until there is authentication.
+    fn tenant(&self) -> TenantId {
+        TenantId::DEFAULT
+    }
+}

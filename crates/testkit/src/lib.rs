@@ -1,9 +1,11 @@
 //! Clocks, generators, invariants and conformance suites for Campanile.
 //!
 //! - [`clock`]: a clock that moves only when a test says so; for users' tests too.
+//! - [`generate`]: jobs, fires, claims and completions by number, and arbitrary ones.
 //! - [`conformance`]: what every implementation of a contract must do, whichever it is.
 
 pub mod clock;
+pub mod generate;
 pub mod conformance;
 
 pub use clock::ManualClock;

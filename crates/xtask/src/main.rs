@@ -1,1 +1,57 @@
-fn main() {}
+//! Checks and generated documents, for people who work on Campanile.
+//!
+//! `cargo xtask test` is what CI runs, and all of it. Plain std: whoever has a Rust toolchain and a C compiler can run it.
+//! Reading order: [`steps`] (the checks, one after the other), [`docs`] (pages written by programs), [`links`] (names in
+//! pages that must exist).
+
+mod steps;
+mod docs;
+mod links;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+Usage: cargo xtask <task>
+
+  test           everything CI checks: fmt, clippy, doc, test, docs --check, check-links
+  docs           write the generated pages under docs/
+  docs --check   verify that the committed pages equal the generated ones
+  check-links    verify that every link and every file named in *.md exists";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let done = match words[..] {
+        ["test"] => steps::run(),
+        ["docs"] => docs::write(),
+        ["docs", "--check"] => docs::check(),
+        ["check-links"] => links::check(),
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(64);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The top of the checkout.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).to_owned()
+}
+
+/// The text of a file of the checkout.
+fn read(path: &str) -> Result<String, String> {
+    std::fs::read_to_string(root().join(path)).map_err(|error| format!("cannot read {path}: {error}"))
+}

@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
+use std::fmt;
 use url::Url;
 
 const FIELDS: [&str; 5] = ["url", "method", "headers", "body", "secret"];
@@ -22,15 +23,19 @@ const HEADERS_MAX: usize = 64;
 const SECRETS_MAX: usize = 4;
 
 /// A webhook's request, as far as it is the same for every attempt.
-#[derive(Debug)]
 pub(super) struct Target {
     pub url: Url,
     pub method: Method,
     pub headers: HeaderMap,
     pub body: Option<Box<RawValue>>,
     pub secrets: Vec<Secret>,
-    /// The secrets as they were written, for the canonical text.
-    secret_texts: Vec<String>,
+}
+
+impl fmt::Debug for Target {
+    /// No more than may be shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, self.origin())
+    }
 }
 
 impl Target {
@@ -44,8 +49,8 @@ impl Target {
         let secrets = keep(&mut errors, read_secrets(&fields));
         let body = keep(&mut errors, read_body(&fields, method.as_ref()).map_err(|e| vec![e]));
         match (url, method, headers, secrets, body) {
-            (Some(url), Some(method), Some(headers), Some((secret_texts, secrets)), Some(body)) if errors.is_empty() => {
-                Ok(Self { url, method, headers, body, secrets, secret_texts })
+            (Some(url), Some(method), Some(headers), Some(secrets), Some(body)) if errors.is_empty() => {
+                Ok(Self { url, method, headers, body, secrets })
             }
             _ => Err(errors),
         }
@@ -65,11 +70,11 @@ impl Target {
         if let Some(body) = &self.body {
             parts.push(format!(r#""body":{}"#, body.get()));
         }
-        match &self.secret_texts[..] {
+        match &self.secrets[..] {
             [] => {}
-            [secret] => parts.push(format!(r#""secret":{}"#, json(secret))),
+            [secret] => parts.push(format!(r#""secret":{}"#, json(secret.as_written()))),
             several => {
-                let several: Vec<_> = several.iter().map(|secret| json(secret)).collect();
+                let several: Vec<_> = several.iter().map(|secret| json(secret.as_written())).collect();
                 parts.push(format!(r#""secret":[{}]"#, several.join(",")));
             }
         }
@@ -151,29 +156,33 @@ fn read_body(fields: &Fields, method: Option<&Method>) -> Result<Option<Box<RawV
     Ok(Some(body.clone()))
 }
 
-fn read_secrets(fields: &Fields) -> Result<(Vec<String>, Vec<Secret>), Vec<FieldError>> {
+fn read_secrets(fields: &Fields) -> Result<Vec<Secret>, Vec<FieldError>> {
     let refused = |pointer: String, message: String| {
-        FieldError::new(pointer, "secret_invalid", message)
-            .hint("make one with: echo whsec_$(head -c 32 /dev/urandom | base64)")
+        let hint = "make one with: echo whsec_$(head -c 32 /dev/urandom | base64)";
+        FieldError::new(pointer, "secret_invalid", message).hint(hint)
     };
-    let Some(raw) = fields.get("secret") else { return Ok(Default::default()) };
-    let list = raw.get().starts_with('[');
-    let texts = if list { serde_json::from_str(raw.get()).ok() } else { serde_json::from_str(raw.get()).ok().map(|text| vec![text]) };
-    let Some(texts): Option<Vec<String>> = texts.filter(|texts: &Vec<String>| (1..=SECRETS_MAX).contains(&texts.len())) else {
+    let Some(raw) = fields.get("secret") else { return Ok(Vec::new()) };
+    let one: Option<String> = serde_json::from_str(raw.get()).ok();
+    let texts: Vec<String> = match one {
+        Some(text) => vec![text],
+        None => serde_json::from_str(raw.get()).unwrap_or_default(),
+    };
+    if !(1..=SECRETS_MAX).contains(&texts.len()) {
         let message = format!("secret must be a string, or a list of 1 to {SECRETS_MAX} strings during a rotation");
         return Err(vec![refused("/action/secret".into(), message)]);
-    };
+    }
+    let is_list = raw.get().starts_with('[');
     let (mut secrets, mut errors) = (Vec::new(), Vec::new());
     for (i, text) in texts.iter().enumerate() {
         match Secret::parse(text) {
             Ok(secret) => secrets.push(secret),
             Err(error) => {
-                let pointer = if list { format!("/action/secret/{i}") } else { "/action/secret".into() };
+                let pointer = if is_list { format!("/action/secret/{i}") } else { "/action/secret".into() };
                 errors.push(refused(pointer, error.to_string()));
             }
         }
     }
-    if errors.is_empty() { Ok((texts, secrets)) } else { Err(errors) }
+    if errors.is_empty() { Ok(secrets) } else { Err(errors) }
 }
 
 fn read_headers(fields: &Fields) -> Result<HeaderMap, Vec<FieldError>> {
@@ -208,7 +217,7 @@ fn read_header(written: &str, value: &str) -> Result<(HeaderName, HeaderValue), 
         let error = header_error(written, "header_reserved", "this header is set by Campanile or by the protocol");
         return Err(error.hint("remove it"));
     }
-    let mut value = HeaderValue::from_str(value).map_err(|_| {
+    let mut value = HeaderValue::from_str(value).ok().filter(|value| value.to_str().is_ok()).ok_or_else(|| {
         header_error(written, "header_value_invalid", "a header's value is one line of printable ASCII")
             .hint("percent-encode what is not ASCII")
     })?;

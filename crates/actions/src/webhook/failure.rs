@@ -1,6 +1,5 @@
 //! What it means when there is no answer: refused, broken off, unresolvable, untrusted.
 
-use crate::guard::Refused;
 use crate::guard::resolver::LookupError;
 use campanile_model::execution::{AttemptError, Outcome};
 use campanile_model::limits;
@@ -12,15 +11,8 @@ use std::io::ErrorKind;
 pub(super) fn settle(origin: &str, error: reqwest::Error) -> Outcome {
     // The client's own text names the URL.
     let error = error.without_url();
-    let (kind, what) = explain(&error);
-    // What the guard refuses stays refused; everything else may pass.
-    let retryable = kind != REFUSED;
+    let Cause { kind, what, retryable } = explain(&error);
     failed(kind, format!("{origin}: {what}"), retryable)
-}
-
-/// The outcome of an attempt that was not let out.
-pub(super) fn refused(why: &Refused) -> Outcome {
-    failed(REFUSED, why.to_string(), false)
 }
 
 /// A failure without an answer.
@@ -32,10 +24,14 @@ pub(super) fn failed(kind: &str, mut message: String, retryable: bool) -> Outcom
     Outcome::Failed { error, retryable, retry_after_ms: None, pause_job: false, response: None }
 }
 
-const REFUSED: &str = "target_refused";
+struct Cause {
+    kind: &'static str,
+    what: String,
+    retryable: bool,
+}
 
-/// The kind of an error, and what happened in words: the first cause that we know, from the outside in.
-fn explain(error: &reqwest::Error) -> (&'static str, String) {
+/// The first cause that we know, from the outside in.
+fn explain(error: &reqwest::Error) -> Cause {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     let mut deepest = error.to_string();
     while let Some(found) = cause {
@@ -46,29 +42,35 @@ fn explain(error: &reqwest::Error) -> (&'static str, String) {
         cause = found.source();
     }
     if error.is_timeout() {
-        return ("connect_timeout", "no connection in time".into());
+        return passing("connect_timeout", "no connection in time");
     }
-    (if error.is_connect() { "connect" } else { "protocol" }, deepest)
+    passing(if error.is_connect() { "connect" } else { "protocol" }, deepest)
 }
 
-fn known(error: &(dyn Error + 'static)) -> Option<(&'static str, String)> {
+/// Something that may be over at the next attempt.
+fn passing(kind: &'static str, what: impl Into<String>) -> Cause {
+    Cause { kind, what: what.into(), retryable: true }
+}
+
+fn known(error: &(dyn Error + 'static)) -> Option<Cause> {
     if let Some(lookup) = error.downcast_ref::<LookupError>() {
         return Some(match lookup {
-            LookupError::Refused(why) => (REFUSED, why.to_string()),
-            LookupError::Failed(why) => ("dns", format!("the name cannot be resolved: {why}")),
+            // What the guard refuses stays refused.
+            LookupError::Refused(why) => Cause { kind: why.code, what: why.to_string(), retryable: false },
+            LookupError::Failed(why) => passing("dns", format!("the name cannot be resolved: {why}")),
         });
     }
     if let Some(tls) = error.downcast_ref::<rustls::Error>() {
-        return Some(("tls", format!("no trusted TLS connection: {tls}")));
+        return Some(passing("tls", format!("no trusted TLS connection: {tls}")));
     }
     if let Some(http) = error.downcast_ref::<hyper::Error>() {
-        if http.is_incomplete_message() {
-            return Some(("reset", "the connection was closed before the answer was complete".into()));
-        }
-        if http.is_parse() {
-            return Some(("protocol", format!("this is no answer of an HTTP server: {http}")));
-        }
-        return None;
+        return if http.is_incomplete_message() {
+            Some(passing("reset", "the connection was closed before the answer was complete"))
+        } else if http.is_parse() {
+            Some(passing("protocol", format!("this is no answer of an HTTP server: {http}")))
+        } else {
+            None
+        };
     }
     let io = error.downcast_ref::<std::io::Error>()?;
     // An I/O error hides what it wraps from `source`.
@@ -76,14 +78,14 @@ fn known(error: &(dyn Error + 'static)) -> Option<(&'static str, String)> {
         return Some(inner);
     }
     match io.kind() {
-        ErrorKind::ConnectionRefused => Some(("connect", "the connection was refused".into())),
+        ErrorKind::ConnectionRefused => Some(passing("connect", "the connection was refused")),
         ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe | ErrorKind::UnexpectedEof => {
-            Some(("reset", "the connection was reset".into()))
+            Some(passing("reset", "the connection was reset"))
         }
         ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable | ErrorKind::AddrNotAvailable => {
-            Some(("connect", format!("the target cannot be reached: {io}")))
+            Some(passing("connect", format!("the target cannot be reached: {io}")))
         }
-        ErrorKind::TimedOut => Some(("connect_timeout", "no connection in time".into())),
+        ErrorKind::TimedOut => Some(passing("connect_timeout", "no connection in time")),
         _ => None,
     }
 }

@@ -15,6 +15,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 #[derive(Clone)]
 pub struct Secret {
     key: hmac::Key,
+    written: Box<str>,
 }
 
 /// Text that is not a secret. Does not repeat it.
@@ -30,7 +31,12 @@ impl Secret {
         if !(24..=64).contains(&bytes.len()) {
             return Err(InvalidSecret);
         }
-        Ok(Self { key: hmac::Key::new(hmac::HMAC_SHA256, &bytes) })
+        Ok(Self { key: hmac::Key::new(hmac::HMAC_SHA256, &bytes), written: text.into() })
+    }
+
+    /// The secret itself, for where a job is stored.
+    pub(super) fn as_written(&self) -> &str {
+        &self.written
     }
 
     fn sign(&self, id: &str, timestamp: i64, body: &[u8]) -> String {

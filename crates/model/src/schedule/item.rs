@@ -1,9 +1,9 @@
 //! One field of a cron expression: its bounds and names, and the items it may hold.
 //!
 //! An item is `*`, `*/n`, `a`, `a-b`, `a-b/n` or `a/n`; in the day fields also `L`, `LW`, `nW`, `d#k` and `dL`; and in
-//! every field `H`, `H(a-b)` and either with `/n`, which stand for values chosen by a hash of the job. Everything else is
-//! refused, with the position of the wrong bytes and with what to write instead: a schedule that means something other
-//! than its author thinks is worse than a refusal.
+//! every field `H`, `H(a-b)` and either with `/n`, which stand for values chosen by a hash of the job. Everything else
+//! is refused, with the position of the wrong bytes and with what to write instead: a schedule that means something
+//! other than its author thinks is worse than a refusal.
 
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -55,7 +55,7 @@ impl CronPlan {
             return Some(Err(ClockChangeNear));
         }
         // Nothing matches between here and there, so changes in between do not matter; only those near `found` do. The
-        // offset there may be another one, which moves `found` by less than the margin.
+        // offset there may be another one, which moves `found` by no more than the margin.
         let there = zone::offset(&self.zone, found - 2 * SHIFT_SECONDS_MAX);
         let found = civil - there;
         let same = zone::offset(&self.zone, found + SHIFT_SECONDS_MAX) == there;

@@ -155,16 +155,16 @@ fn clock_changes_with_the_other_policies() {
     30 2 * * *      | America/New_York | shift first       | 2027-03-14T00:00Z | 2027-03-14T07:30Z 2027-03-15T06:30Z
     30 2 * * *      | America/New_York | skip first        | 2027-03-14T00:00Z | 2027-03-15T06:30Z
     # Shifted times run among the regular ones, and a coincidence is one fire.
-    15,45 2,3 * * * | America/New_York | shift first       | 2027-03-14T00:00Z | 2027-03-14T07:15Z 07:45Z 2027-03-15T06:15Z
+    15,45 2,3 * * * | America/New_York | shift first | 2027-03-14T00:00Z | 2027-03-14T07:15Z 07:45Z 2027-03-15T06:15Z
     10 2,3 * * *    | America/New_York | shift first       | 2027-03-14T07:05Z | 2027-03-14T07:10Z 2027-03-15T06:10Z
     0,40 2-3 * * *  | America/New_York | next_valid first  | 2027-03-14T06:59:59Z | 2027-03-14T07:00Z 07:40Z
     20 2 * * *      | America/New_York | shift first       | 2027-03-14T07:19:59Z | 2027-03-14T07:20Z 2027-03-15T06:20Z
     20 2 * * *      | America/New_York | shift first       | 2027-03-14T07:20Z | 2027-03-15T06:20Z
     20 2-3 1-31 * * | America/New_York | skip first        | 2027-03-14T00:00Z | 2027-03-14T07:20Z 2027-03-15T06:20Z
     30 1 * * *      | America/New_York | next_valid second | 2026-11-01T00:00Z | 2026-11-01T06:30Z 2026-11-02T06:30Z
-    30 1 * * *      | America/New_York | next_valid both   | 2026-11-01T00:00Z | 2026-11-01T05:30Z 06:30Z 2026-11-02T06:30Z
+    30 1 * * *      | America/New_York | skip both | 2026-11-01T00:00Z | 2026-11-01T05:30Z 06:30Z 2026-11-02T06:30Z
     30 0-2 * * *    | America/New_York | next_valid second | 2026-11-01T04:00Z | 2026-11-01T04:30Z 06:30Z 07:30Z
-    0,30 1 * * *    | America/New_York | next_valid both   | 2026-11-01T05:30Z | 2026-11-01T06:00Z 06:30Z 2026-11-02T06:00Z
+    0,30 1 * * *    | America/New_York | skip both | 2026-11-01T05:30Z | 2026-11-01T06:00Z 06:30Z 2026-11-02T06:00Z
     30 1 * * *      | America/New_York | next_valid second | 2026-11-01T05:45Z | 2026-11-01T06:30Z
     0 12 * * *      | Pacific/Apia     | shift first       | 2011-12-29T23:00Z | 2011-12-30T22:00Z 2011-12-31T22:00Z
     0 12 * * *      | Pacific/Apia     | skip first        | 2011-12-29T23:00Z | 2011-12-30T22:00Z 2011-12-31T22:00Z

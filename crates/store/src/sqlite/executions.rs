@@ -12,7 +12,7 @@ use campanile_model::store::{
     Applied, ExecutionQuery, Fire, FireBatch, FireVerdict, Fired, Page, Skip, Waiting, WaitingQuery,
 };
 use campanile_model::time::Timestamp;
-use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
+use rusqlite::{CachedStatement, Connection, params};
 
 /// Inserts executions and skips, all or nothing.
 pub(super) fn fire(connection: &Connection, batch: &FireBatch) -> Done<FireVerdict> {
@@ -242,10 +242,4 @@ pub(super) fn list_skips(connection: &Connection, tenant: TenantId, job: JobId, 
         });
     }
     Ok(skips)
-}
-
-/// Reads a text of `meta`.
-pub(super) fn get_meta(connection: &Connection, key: &str) -> Done<Option<String>> {
-    let mut get = connection.prepare_cached(include_str!("sql/meta/get.sql"))?;
-    Ok(get.query_row([key], |row| row.get(0)).optional()?)
 }

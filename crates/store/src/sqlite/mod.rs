@@ -32,7 +32,6 @@ use campanile_model::error::{Error, Kind, Result};
 use campanile_model::execution::{Attempt, Execution};
 use campanile_model::ids::{ExecutionId, JobId, TenantId};
 use campanile_model::job::Job;
-use campanile_model::schedule::zone_database_version;
 use campanile_model::shard::{ShardFence, ShardId};
 use campanile_model::store::{
     Applied, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DueQuery, ExecutionQuery, Expired, Extension,
@@ -43,7 +42,7 @@ use campanile_model::time::Timestamp;
 use failure::classify;
 use lock::Lock;
 use reader::Readers;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,7 +82,7 @@ impl Options {
 const PAGE_BYTES: u64 = 4_096;
 /// Prepared statements kept per connection; more than there are `.sql` files.
 const STATEMENTS_MAX: usize = 64;
-/// The key under which `meta` keeps the zone database that the first cursors were computed with.
+/// The key under which `meta` keeps the zone database that the cursors were computed with.
 const ZONE_DATABASE: &str = "zone_database";
 
 /// A store in an SQLite file. Dropping it finishes what was sent to it and closes the file.
@@ -104,8 +103,6 @@ impl SqliteStore {
         let connection = open_writer(options, &location)?;
         migrations::migrate(&connection, &location)?;
         let failed = |error| classify(&error, &location);
-        let once = include_str!("sql/meta/put_once.sql");
-        connection.execute(once, [ZONE_DATABASE, zone_database_version()]).map_err(failed)?;
         let readers = (0..options.readers.max(1)).map(|_| open_reader(options).map_err(failed));
         let readers = readers.collect::<Result<Vec<Connection>>>()?;
         let writer = Writer::start(connection, location.to_string(), |_| ())?;
@@ -291,6 +288,11 @@ impl Store for SqliteStore {
         self.writer.run(limit, move |c| jobs::forget_keys(c, now, limit)).await
     }
 
+    async fn mark_zone_database(&self, version: &str) -> Result<()> {
+        let version = version.to_owned();
+        self.writer.run(1, move |c| put_meta(c, ZONE_DATABASE, &version)).await
+    }
+
     async fn status(&self) -> Result<StoreStatus> {
         let location = self.location.clone();
         self.readers.run(move |c| status(c, &location)).await
@@ -306,8 +308,19 @@ fn status(connection: &Connection, location: &str) -> failure::Done<StoreStatus>
         schema: number("user_version")? as u32,
         bytes: number("page_count")? as u64 * number("page_size")? as u64 + log_bytes,
         jobs: counters::get(connection, counters::LIVE_JOBS)?,
-        zone_database: executions::get_meta(connection, ZONE_DATABASE)?.unwrap_or_default(),
+        zone_database: get_meta(connection, ZONE_DATABASE)?.unwrap_or_default(),
     })
+}
+
+fn get_meta(connection: &Connection, key: &str) -> failure::Done<Option<String>> {
+    let mut get = connection.prepare_cached(include_str!("sql/meta/get.sql"))?;
+    Ok(get.query_row([key], |row| row.get(0)).optional()?)
+}
+
+fn put_meta(connection: &Connection, key: &str, value: &str) -> failure::Done<()> {
+    let mut put = connection.prepare_cached(include_str!("sql/meta/put.sql"))?;
+    put.execute([key, value])?;
+    Ok(())
 }
 
 #[cfg(test)]

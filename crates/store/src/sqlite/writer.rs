@@ -136,9 +136,9 @@ where
 
     fn answer(self: Box<Self>, verdict: Result<()>) {
         let missing = || Error::new(Kind::Bug, "a committed command has no answer");
-        let answer = verdict.and_then(|()| self.done.ok_or_else(missing));
+        let Write { done, reply, .. } = *self;
         // Nobody waits when the caller gave up.
-        let _ = self.reply.send(answer);
+        let _ = reply.send(verdict.and_then(|()| done.ok_or_else(missing)));
     }
 }
 

@@ -1,0 +1,120 @@
+//! `campanile bench`: how fast, how punctual, how small. Every benchmark first verifies that nothing was lost, doubled or
+//! early, and prints no figure otherwise.
+//!
+//! The engine under test is the real one on the real embedded store, with synchronous commits; only the action is a recorder
+//! that notes when each execution started. The machine is part of every result.
+
+mod lab;
+mod machine;
+mod report;
+mod store;
+mod drain;
+mod lateness;
+mod stampede;
+mod register;
+mod coldstart;
+mod wheel;
+
+pub use report::Report;
+use std::path::PathBuf;
+
+/// Measures this machine. Nothing is printed before it is verified that no execution was lost, doubled or early.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example: campanile bench drain --jobs 200000")]
+pub struct Args {
+    /// What to measure.
+    #[command(subcommand)]
+    which: Which,
+    /// Where the measured store is created and removed again; by default the system's temporary directory.
+    #[arg(long, global = true)]
+    scratch: Option<PathBuf>,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Which {
+    /// The raw batch verbs of the store: put, fire, claim, complete.
+    Store {
+        /// Executions.
+        #[arg(long, default_value_t = 200_000)]
+        jobs: usize,
+        /// Rows per call.
+        #[arg(long, default_value_t = 2_000)]
+        batch: usize,
+    },
+    /// End to end: due jobs fired, dispatched, run and durably completed, against the raw store in the same run.
+    Drain {
+        /// Executions.
+        #[arg(long, default_value_t = 200_000)]
+        jobs: usize,
+        /// How often the pair (raw store, drain) is repeated.
+        #[arg(long, default_value_t = 3)]
+        repeat: usize,
+    },
+    /// From the instant to the start, under a steady rate.
+    Lateness {
+        /// Fires per second.
+        #[arg(long, default_value_t = 1_000)]
+        rate: usize,
+        /// For how long.
+        #[arg(long, default_value_t = 30)]
+        seconds: usize,
+    },
+    /// Everything due in the same second.
+    Stampede {
+        /// Executions.
+        #[arg(long, default_value_t = 1_000_000)]
+        jobs: usize,
+        /// Seconds between registration and that second.
+        #[arg(long, default_value_t = 120)]
+        ahead: u64,
+    },
+    /// Accepting jobs: in bulk, and one by one over HTTP.
+    Register {
+        /// Jobs in bulk.
+        #[arg(long, default_value_t = 500_000)]
+        jobs: usize,
+        /// Jobs one by one.
+        #[arg(long, default_value_t = 50_000)]
+        singles: usize,
+        /// Connections for those.
+        #[arg(long, default_value_t = 64)]
+        connections: usize,
+    },
+    /// From exec to the first on-time fire with many jobs registered; memory per job; CPU when idle.
+    Coldstart {
+        /// Registered jobs.
+        #[arg(long, default_value_t = 1_000_000)]
+        jobs: usize,
+    },
+    /// The timer wheel alone.
+    Wheel {
+        /// Entries.
+        #[arg(long, default_value_t = 1_000_000)]
+        entries: usize,
+    },
+    /// A node that `coldstart` watches.
+    #[command(hide = true)]
+    ColdstartChild {
+        /// Its store.
+        #[arg(long)]
+        dir: PathBuf,
+        /// How long it lives after its first on-time fire, in seconds.
+        #[arg(long)]
+        linger: u64,
+    },
+}
+
+/// Runs one benchmark.
+pub async fn run(args: Args) -> Result<Report, String> {
+    let scratch = args.scratch;
+    match args.which {
+        Which::Store { jobs, batch } => store::run(scratch, jobs, batch).await,
+        Which::Drain { jobs, repeat } => drain::run(scratch, jobs, repeat).await,
+        Which::Lateness { rate, seconds } => lateness::run(scratch, rate, seconds).await,
+        Which::Stampede { jobs, ahead } => stampede::run(scratch, jobs, ahead).await,
+        Which::Register { jobs, singles, connections } => register::run(scratch, jobs, singles, connections).await,
+        Which::Coldstart { jobs } => coldstart::run(scratch, jobs).await,
+        Which::Wheel { entries } => Ok(wheel::run(entries)),
+        Which::ColdstartChild { dir, linger } => coldstart::child(dir, linger).await,
+    }
+}

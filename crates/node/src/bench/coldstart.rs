@@ -1,0 +1,106 @@
+//! `bench coldstart`: a new process on a store with many jobs. How long from exec to the first on-time fire, how much memory a
+//! registered job costs, how much processor time a node needs when nothing is due.
+//!
+//! The parent prepares the stores and starts this binary again as the child; the child says when it saw its first on-time
+//! fire, and at the end how large it is.
+
+use super::lab::{self, Lab};
+use super::machine;
+use super::report::{Report, Target};
+use campanile_model::Timestamp;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+/// A fire that starts at most this late is on time.
+const ON_TIME_MS: u64 = 50;
+/// How long the children linger, so that everything is loaded and settled.
+const LINGER_S: u64 = 15;
+
+struct Child {
+    first_fire_s: f64,
+    resident: f64,
+    idle_cpu: f64,
+}
+
+pub async fn run(scratch: Option<PathBuf>, jobs: usize) -> Result<Report, String> {
+    // One store with a ticking job alone: the base. One with all jobs within the horizon, one with all beyond it.
+    let base = measure(&prepare(scratch.as_deref(), 0, 0).await?).await?;
+    let near = measure(&prepare(scratch.as_deref(), jobs, 600_000).await?).await?;
+    let far = measure(&prepare(scratch.as_deref(), jobs, 30 * 86_400_000).await?).await?;
+    let mut report = Report::new("coldstart");
+    report.verified("the first on-time fire of a ticking job was seen by the process itself");
+    report.row("registered jobs", jobs as f64, "", None);
+    report.row("exec to first on-time fire, all due within the hour", near.first_fire_s, "s", Some(Target::AtMost(3.0)));
+    report.row("exec to first on-time fire, none due for 30 days", far.first_fire_s, "s", Some(Target::AtMost(3.0)));
+    report.row("exec to first on-time fire, no other jobs", base.first_fire_s, "s", None);
+    let per_job = |child: &Child| (child.resident - base.resident).max(0.0) / jobs.max(1) as f64;
+    report.row("memory per job within the horizon", per_job(&near), "B", Some(Target::AtMost(200.0)));
+    report.row("memory per job beyond the horizon", per_job(&far), "B", None);
+    report.row("resident in all, jobs within the horizon", near.resident / 1e6, "MB", None);
+    report.row("processor time when none is due, within the horizon", near.idle_cpu * 100.0, "% core", Some(Target::AtMost(1.0)));
+    report.row("processor time when none is due, beyond it", far.idle_cpu * 100.0, "% core", Some(Target::AtMost(1.0)));
+    Ok(report)
+}
+
+/// A store with `jobs` recurring jobs, the first due `from_ms` from now, and one that ticks.
+async fn prepare(scratch: Option<&Path>, jobs: usize, from_ms: i64) -> Result<Lab, String> {
+    let lab = Lab::new(scratch)?;
+    let store = lab.store()?;
+    let now = lab::now();
+    let tick = lab::recurring(0, 50, 0, Timestamp::from_millis(now.millis() / 50 * 50 + 50), now);
+    let others = (1..=jobs).map(|n| {
+        // Spread over half an hour, so that those within the horizon stay in memory and none comes due meanwhile.
+        let first = now.saturating_add_ms(from_ms + 300_000 + (n % 1_800) as i64 * 1_000);
+        lab::recurring(n, 86_400_000, first.millis() as u64 % 86_400_000, first, now)
+    });
+    lab::put(&store, std::iter::once(tick).chain(others), jobs + 1).await?;
+    Ok(lab)
+}
+
+async fn measure(lab: &Lab) -> Result<Child, String> {
+    let binary = std::env::current_exe().map_err(lab::text)?;
+    let started = lab::now();
+    let output = tokio::process::Command::new(binary)
+        .args(["bench", "coldstart-child", "--linger", &LINGER_S.to_string(), "--dir"])
+        .arg(lab.path())
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .await
+        .map_err(|e| format!("cannot start a child: {e}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let value = |key: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+        line.and_then(|v| v.parse::<f64>().ok()).ok_or_else(|| format!("the child said nothing about {key}: {text}"))
+    };
+    Ok(Child {
+        first_fire_s: (value("first_fire_at")? - started.millis() as f64) / 1e3,
+        resident: value("resident")?,
+        idle_cpu: value("idle_cpu")?,
+    })
+}
+
+/// The child: runs an engine, and prints what it saw.
+pub async fn child(dir: PathBuf, linger: u64) -> Result<Report, String> {
+    let (service, recorder, _) = lab::engine(lab::open(&dir)?).await?;
+    let first = loop {
+        let starts = recorder.starts();
+        match starts.iter().find(|start| start.at.ms_since(start.fire_at) <= ON_TIME_MS) {
+            Some(start) => break start.at,
+            None => tokio::time::sleep(std::time::Duration::from_millis(5)).await,
+        }
+    };
+    // The ticking job has done its part; what is measured from here on is a node at rest.
+    let tick = campanile_model::store::JobKey::Name("bench-000000000".into());
+    let handle = service.handle();
+    handle.delete(campanile_model::TenantId::DEFAULT, &tick, Default::default()).await.map_err(lab::text)?;
+    tokio::time::sleep(std::time::Duration::from_secs(linger / 3)).await;
+    let cpu = machine::cpu_ms();
+    let rest = linger - linger / 3;
+    tokio::time::sleep(std::time::Duration::from_secs(rest)).await;
+    println!("first_fire_at={}", first.millis());
+    println!("resident={}", machine::resident_bytes());
+    println!("idle_cpu={}", (machine::cpu_ms() - cpu) as f64 / (rest as f64 * 1e3));
+    service.stop().await.map_err(lab::text)?;
+    std::process::exit(0);
+}

@@ -1,0 +1,265 @@
+//! What the benchmarks share: a real engine on a real store with a recording action, and the checks on what it did.
+
+use crate::clock::SystemClock;
+use campanile_cluster::solo::Solo;
+use campanile_engine::metrics::Metrics;
+use campanile_engine::{Context, Options, Service};
+use campanile_model::action::{Action, ActionKind, ActionSpec, Registry, Work};
+use campanile_model::catch_up::{CatchUp, CatchUpMode};
+use campanile_model::execution::Outcome;
+use campanile_model::job::{Cursor, Job, JobState, POOL_SHORT, Priority, Window};
+use campanile_model::lifecycle::State;
+use campanile_model::queue::Dispatch;
+use campanile_model::random::SplitMix;
+use campanile_model::retry::RetryPolicy;
+use campanile_model::schedule::Schedule;
+use campanile_model::store::{Expected, ExecutionQuery, JobWrite, Put, Store};
+use campanile_model::{Clock, ExecutionId, FieldError, JobId, TenantId, Timestamp, limits};
+use campanile_queue::memory::MemoryQueue;
+use campanile_store::sqlite;
+use indicatif::{ProgressBar, ProgressStyle};
+use parking_lot::Mutex;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// When an execution started.
+#[derive(Copy, Clone)]
+pub struct Start {
+    pub execution: ExecutionId,
+    pub fire_at: Timestamp,
+    pub at: Timestamp,
+}
+
+/// An action that does nothing but note when.
+#[derive(Default)]
+pub struct Recorder {
+    starts: Mutex<Vec<Start>>,
+}
+
+impl Recorder {
+    pub fn starts(&self) -> Vec<Start> {
+        self.starts.lock().clone()
+    }
+
+    pub fn len(&self) -> usize {
+        self.starts.lock().len()
+    }
+}
+
+struct Recording(Arc<Recorder>);
+
+#[async_trait::async_trait]
+impl Action for Recording {
+    fn kind(&self) -> ActionKind {
+        ActionKind::Noop
+    }
+
+    fn validate(&self, config: &str) -> Result<String, Vec<FieldError>> {
+        Ok(config.to_owned())
+    }
+
+    fn instant(&self, work: &Dispatch, now: Timestamp) -> Option<Outcome> {
+        self.0.starts.lock().push(Start { execution: work.execution, fire_at: work.fire_at, at: now });
+        Some(Outcome::Succeeded { response: None })
+    }
+
+    async fn run(&self, _work: &Work) -> Outcome {
+        Outcome::Succeeded { response: None }
+    }
+}
+
+/// A scratch directory with a store, removed at the end.
+pub struct Lab {
+    dir: tempfile::TempDir,
+}
+
+impl Lab {
+    pub fn new(scratch: Option<&Path>) -> Result<Self, String> {
+        let dir = match scratch {
+            Some(dir) => tempfile::tempdir_in(dir),
+            None => tempfile::tempdir(),
+        };
+        Ok(Self { dir: dir.map_err(|e| format!("cannot create a scratch directory: {e}"))? })
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.dir.path().to_owned()
+    }
+
+    pub fn store(&self) -> Result<Arc<dyn Store>, String> {
+        open(self.dir.path())
+    }
+}
+
+pub fn open(dir: &Path) -> Result<Arc<dyn Store>, String> {
+    let store = sqlite::SqliteStore::open(&sqlite::Options::new(dir.join("campanile.db"))).map_err(text)?;
+    Ok(Arc::new(store))
+}
+
+/// The engine on `store`, with a recorder for its action.
+pub async fn engine(store: Arc<dyn Store>) -> Result<(Service, Arc<Recorder>, Arc<Metrics>), String> {
+    let recorder = Arc::new(Recorder::default());
+    let metrics = Arc::new(Metrics::default());
+    let ctx = Context {
+        store,
+        queue: Arc::new(MemoryQueue::new()),
+        coordinator: Arc::new(Solo::new()),
+        actions: Registry::new([Arc::new(Recording(recorder.clone())) as Arc<dyn Action>]),
+        clock: Arc::new(SystemClock::new()),
+        random: Arc::new(SplitMix::new(now().millis() as u64)),
+        metrics: metrics.clone(),
+        node: format!("node:bench-{}", std::process::id()).into(),
+    };
+    let service = Service::start(ctx, Options::default()).await.map_err(text)?;
+    Ok((service, recorder, metrics))
+}
+
+pub fn now() -> Timestamp {
+    SystemClock::new().now()
+}
+
+pub fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// A job that does nothing at `at`.
+pub fn one_off(n: usize, at: Timestamp, created_at: Timestamp) -> Job {
+    job(n, Schedule::At { at }, format!("at {}", at.millis()), at, created_at)
+}
+
+/// A job that does nothing every `every_ms`, the n-th at its own phase.
+pub fn recurring(n: usize, every_ms: u64, phase_ms: u64, first: Timestamp, created_at: Timestamp) -> Job {
+    let plan = format!("every {every_ms}+{phase_ms}");
+    job(n, Schedule::Every { every_ms, phase_ms }, plan, first, created_at)
+}
+
+fn job(n: usize, schedule: Schedule, plan: String, first: Timestamp, created_at: Timestamp) -> Job {
+    Job {
+        id: JobId::new(created_at, (n >> 20) as u16, n as u64),
+        tenant: TenantId::DEFAULT,
+        name: format!("bench-{n:09}"),
+        schedule,
+        plan: plan.into(),
+        window: Window::default(),
+        spread_ms: 0,
+        action: ActionSpec { kind: ActionKind::Noop, config: "{}".into() },
+        payload: "{}".into(),
+        retry: RetryPolicy::default(),
+        timeout_ms: limits::TIMEOUT_MS_DEFAULT,
+        priority: Priority::Normal,
+        pool: POOL_SHORT.into(),
+        catch_up: CatchUp { mode: CatchUpMode::All, max_age_ms: u64::MAX / 4 },
+        tags: Vec::new(),
+        state: JobState::Active,
+        version: 1,
+        created_at,
+        updated_at: created_at,
+        cursor: Cursor { next_fire_at: Some(first), fires_left: None },
+    }
+}
+
+/// Writes jobs in bulk, straight to the store.
+pub async fn put(store: &Arc<dyn Store>, jobs: impl Iterator<Item = Job>, total: usize) -> Result<(), String> {
+    let bar = progress("registering", total);
+    let mut jobs = jobs.peekable();
+    while jobs.peek().is_some() {
+        let writes: Vec<JobWrite> = jobs
+            .by_ref()
+            .take(5_000)
+            .map(|job| JobWrite { job, expected: Expected::Absent, skip: None, idempotency: None })
+            .collect();
+        let count = writes.len();
+        let puts = store.put_jobs(writes).await.map_err(text)?;
+        if let Some(put) = puts.into_iter().find(|put| *put != Put::Done) {
+            return Err(format!("a job was refused: {put:?}"));
+        }
+        bar.inc(count as u64);
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+/// A progress bar on standard error; invisible when that is not a terminal.
+pub fn progress(what: &'static str, total: usize) -> ProgressBar {
+    let bar = ProgressBar::new(total as u64);
+    let style = ProgressStyle::with_template("{msg} [{bar:40}] {human_pos}/{human_len} {per_sec} eta {eta}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("##."));
+    bar.set_message(what);
+    bar
+}
+
+/// Waits until `done()` reaches `total`. Fails when nothing moves for a minute after `patience_ms`.
+pub async fn wait(what: &'static str, total: usize, patience_ms: u64, done: impl Fn() -> usize) -> Result<(), String> {
+    let bar = progress(what, total);
+    let clock = SystemClock::new();
+    let (mut last, mut moved_at) = (0, clock.monotonic_ms() + patience_ms);
+    loop {
+        let count = done();
+        bar.set_position(count as u64);
+        if count >= total {
+            bar.finish_and_clear();
+            return Ok(());
+        }
+        if count != last {
+            (last, moved_at) = (count, clock.monotonic_ms().max(moved_at));
+        } else if clock.monotonic_ms() > moved_at + 60_000 {
+            return Err(format!("lost: {what} stands still at {count} of {total}"));
+        }
+        clock.sleep_ms(2).await;
+    }
+}
+
+/// Checks that exactly the expected executions started, each once, none early, and that the store has all of them as
+/// succeeded on their first attempt.
+pub async fn verify(store: &Arc<dyn Store>, starts: &[Start], expected: usize) -> Result<Vec<String>, String> {
+    let early = starts.iter().filter(|start| start.at < start.fire_at).count();
+    let distinct: HashSet<ExecutionId> = starts.iter().map(|start| start.execution).collect();
+    let doubled = starts.len() - distinct.len();
+    if early > 0 || doubled > 0 || distinct.len() != expected {
+        return Err(format!("of {expected}: {} started, {doubled} doubled, {early} early", distinct.len()));
+    }
+    let mut before = None;
+    let mut durable = 0;
+    loop {
+        let query = ExecutionQuery {
+            tenant: TenantId::DEFAULT,
+            job: None,
+            states: Vec::new(),
+            from: None,
+            to: None,
+            before,
+            limit: limits::LOAD_ROWS_MAX,
+        };
+        let page = store.list_executions(&query).await.map_err(text)?;
+        for execution in &page.items {
+            let fine = execution.state == State::Succeeded && execution.attempt == 1;
+            if !fine || !distinct.contains(&execution.id) {
+                return Err(format!("{} is {} after attempt {}", execution.id, execution.state.as_str(), execution.attempt));
+            }
+        }
+        durable += page.items.len();
+        before = page.items.last().map(|execution| execution.id);
+        if !page.has_more {
+            break;
+        }
+    }
+    if durable != expected {
+        return Err(format!("of {expected} executions the store has {durable}"));
+    }
+    Ok(vec![format!("{expected} expected, 0 lost, 0 doubled, 0 early; all durable as SUCCEEDED on attempt 1")])
+}
+
+/// The value at or below which `share` of the sorted values lie.
+pub fn quantile(sorted: &[u64], share: f64) -> f64 {
+    let rank = ((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len().max(1));
+    sorted.get(rank - 1).copied().unwrap_or(0) as f64
+}
+
+/// Seconds that `work` took.
+#[allow(clippy::disallowed_methods, reason = "a benchmark measures the machine's own time")]
+pub async fn seconds<T>(work: impl Future<Output = Result<T, String>>) -> Result<(f64, T), String> {
+    let start = std::time::Instant::now();
+    let value = work.await?;
+    Ok((start.elapsed().as_secs_f64().max(1e-6), value))
+}

@@ -1,0 +1,519 @@
+//! Configuration: one TOML file, sections named after crates; file < environment < flag.
+//!
+//! Every setting is one row of [`SETTINGS`]: its key, what it does, how it is read and shown. A value is read by the same
+//! function wherever it comes from, unknown keys are refused, and all problems are reported at once. The environment
+//! variable of `engine.slots` is `CAMPANILE_ENGINE_SLOTS`. Unknown variables are left alone, because container platforms
+//! make up names such as `CAMPANILE_SERVER_PORT`.
+
+use campanile_model::limits;
+use campanile_model::schedule::{format_duration_ms, parse_duration_ms};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// Everything that can be set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Where the store and the secrets are.
+    pub data_dir: PathBuf,
+    /// The HTTP API.
+    pub server: Server,
+    /// The moving parts.
+    pub engine: Engine,
+    /// The truth.
+    pub store: Store,
+    /// What jobs can do.
+    pub actions: Actions,
+    /// What is logged.
+    pub log: Log,
+}
+
+/// The HTTP API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Whether it may listen beyond this host although anybody may then do anything.
+    pub insecure_no_auth: bool,
+}
+
+/// The moving parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Engine {
+    /// Attempts that run at the same time.
+    pub slots: usize,
+    /// How long running attempts get to end when the node stops.
+    pub drain_ms: u64,
+}
+
+/// The truth.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Store {
+    /// Which one.
+    pub kind: StoreKind,
+    /// Threads that read.
+    pub readers: usize,
+    /// Page cache of the writer.
+    pub cache_bytes: u64,
+}
+
+/// The stores that there are.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum StoreKind {
+    /// One file in the data directory.
+    Sqlite,
+}
+
+/// What jobs can do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Actions {
+    /// Whether webhooks may go to loopback and private networks.
+    pub allow_private_targets: bool,
+    /// Whether webhooks may go without TLS.
+    pub allow_plain_http: bool,
+    /// The only ports that webhooks may go to; empty for any.
+    pub ports: Vec<u16>,
+    /// How long a webhook waits for a connection.
+    pub connect_timeout_ms: u64,
+}
+
+/// What is logged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// How it looks.
+    pub format: LogFormat,
+    /// What gets in: a level, or directives such as `info,campanile_engine=debug`.
+    pub level: String,
+}
+
+/// How the log looks.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For programs: one object per line.
+    Json,
+}
+
+impl Config {
+    /// Production on one host: nothing else installed, nothing reachable from outside.
+    pub fn embedded() -> Self {
+        Self {
+            data_dir: ".campanile".into(),
+            server: Server { listen: SocketAddr::from(([127, 0, 0, 1], 8080)), insecure_no_auth: false },
+            engine: Engine { slots: limits::SLOTS_MAX, drain_ms: 10_000 },
+            store: Store { kind: StoreKind::Sqlite, readers: 2, cache_bytes: 256 << 20 },
+            actions: Actions {
+                allow_private_targets: false,
+                allow_plain_http: false,
+                ports: Vec::new(),
+                connect_timeout_ms: 10_000,
+            },
+            log: Log { format: LogFormat::Text, level: "info".into() },
+        }
+    }
+
+    /// A laptop: webhooks may go to it, and the log is quiet.
+    pub fn dev() -> Self {
+        let embedded = Self::embedded();
+        Self {
+            actions: Actions { allow_private_targets: true, allow_plain_http: true, ..embedded.actions },
+            log: Log { level: "warn".into(), ..embedded.log },
+            ..embedded
+        }
+    }
+}
+
+/// One thing that can be set.
+pub struct Setting {
+    /// Its name in the file, with its section.
+    pub key: &'static str,
+    /// What it does.
+    pub about: &'static str,
+    set: fn(&mut Config, &str) -> Result<(), String>,
+    get: fn(&Config) -> String,
+}
+
+/// All that can be set, in the order in which it is shown.
+pub const SETTINGS: &[Setting] = &[
+    Setting {
+        key: "data_dir",
+        about: "directory of the store and the secrets; created with mode 0700",
+        set: |c, v| {
+            if v.is_empty() {
+                return Err("a directory is missing".into());
+            }
+            c.data_dir = v.into();
+            Ok(())
+        },
+        get: |c| c.data_dir.display().to_string(),
+    },
+    Setting {
+        key: "server.listen",
+        about: "address and port of the API; port 0 takes a free one",
+        set: |c, v| put(&mut c.server.listen, v, "an address and a port, such as 127.0.0.1:8080"),
+        get: |c| c.server.listen.to_string(),
+    },
+    Setting {
+        key: "server.insecure_no_auth",
+        about: "listen beyond this host although there is no authentication yet",
+        set: |c, v| put(&mut c.server.insecure_no_auth, v, "true or false"),
+        get: |c| c.server.insecure_no_auth.to_string(),
+    },
+    Setting {
+        key: "engine.slots",
+        about: "attempts that run at the same time",
+        set: |c, v| {
+            put(&mut c.engine.slots, v, "a whole number")?;
+            within(c.engine.slots as u64, 1, limits::SLOTS_MAX as u64)
+        },
+        get: |c| c.engine.slots.to_string(),
+    },
+    Setting {
+        key: "engine.drain",
+        about: "how long running attempts get to end when the node stops",
+        set: |c, v| duration(&mut c.engine.drain_ms, v),
+        get: |c| format_duration_ms(c.engine.drain_ms),
+    },
+    Setting {
+        key: "store.kind",
+        about: "sqlite: one file in the data directory",
+        set: |c, v| match v {
+            "sqlite" => {
+                c.store.kind = StoreKind::Sqlite;
+                Ok(())
+            }
+            _ => Err(format!("`{v}` is not a store; this release has sqlite")),
+        },
+        get: |c| match c.store.kind {
+            StoreKind::Sqlite => "sqlite".into(),
+        },
+    },
+    Setting {
+        key: "store.readers",
+        about: "threads that read the store",
+        set: |c, v| {
+            put(&mut c.store.readers, v, "a whole number")?;
+            within(c.store.readers as u64, 1, 64)
+        },
+        get: |c| c.store.readers.to_string(),
+    },
+    Setting {
+        key: "store.cache_bytes",
+        about: "page cache of the store's writer",
+        set: |c, v| put(&mut c.store.cache_bytes, v, "a number of bytes"),
+        get: |c| c.store.cache_bytes.to_string(),
+    },
+    Setting {
+        key: "actions.allow_private_targets",
+        about: "let webhooks go to loopback and private networks",
+        set: |c, v| put(&mut c.actions.allow_private_targets, v, "true or false"),
+        get: |c| c.actions.allow_private_targets.to_string(),
+    },
+    Setting {
+        key: "actions.allow_plain_http",
+        about: "let webhooks go without TLS",
+        set: |c, v| put(&mut c.actions.allow_plain_http, v, "true or false"),
+        get: |c| c.actions.allow_plain_http.to_string(),
+    },
+    Setting {
+        key: "actions.ports",
+        about: "the only ports that webhooks may go to; empty for any",
+        set: |c, v| {
+            let ports = v.split([',', ' ']).filter(|port| !port.is_empty());
+            let parse = |port: &str| port.parse().map_err(|_| format!("`{port}` is not a port"));
+            c.actions.ports = ports.map(parse).collect::<Result<_, _>>()?;
+            Ok(())
+        },
+        get: |c| format!("[{}]", c.actions.ports.iter().map(u16::to_string).collect::<Vec<_>>().join(", ")),
+    },
+    Setting {
+        key: "actions.connect_timeout",
+        about: "how long a webhook waits for a connection",
+        set: |c, v| duration(&mut c.actions.connect_timeout_ms, v),
+        get: |c| format_duration_ms(c.actions.connect_timeout_ms),
+    },
+    Setting {
+        key: "log.format",
+        about: "text or json",
+        set: |c, v| {
+            c.log.format = <LogFormat as clap::ValueEnum>::from_str(v, true).map_err(|_| format!("`{v}` is neither text nor json"))?;
+            Ok(())
+        },
+        get: |c| match c.log.format {
+            LogFormat::Text => "text".into(),
+            LogFormat::Json => "json".into(),
+        },
+    },
+    Setting {
+        key: "log.level",
+        about: "error, warn, info, debug or trace; or directives such as info,campanile_engine=debug",
+        set: |c, v| {
+            let parsed = tracing_subscriber::EnvFilter::builder().parse(v);
+            parsed.map_err(|error| format!("`{v}` is not a log level: {error}"))?;
+            c.log.level = v.into();
+            Ok(())
+        },
+        get: |c| c.log.level.clone(),
+    },
+];
+
+fn put<T: std::str::FromStr>(slot: &mut T, value: &str, expected: &str) -> Result<(), String> {
+    *slot = value.parse().map_err(|_| format!("`{value}` is not {expected}"))?;
+    Ok(())
+}
+
+fn duration(slot: &mut u64, value: &str) -> Result<(), String> {
+    *slot = parse_duration_ms(value).map_err(|error| format!("`{value}` is not a duration such as 10s: {error}"))?;
+    Ok(())
+}
+
+fn within(value: u64, min: u64, max: u64) -> Result<(), String> {
+    if (min..=max).contains(&value) { Ok(()) } else { Err(format!("must be {min} to {max}, got {value}")) }
+}
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody said anything.
+    Default,
+    /// The file.
+    File(PathBuf),
+    /// This variable.
+    Env(String),
+    /// The command line.
+    Flag,
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Origin::Default => f.write_str("default"),
+            Origin::File(path) => write!(f, "{}", path.display()),
+            Origin::Env(name) => f.write_str(name),
+            Origin::Flag => f.write_str("flag"),
+        }
+    }
+}
+
+/// The effective configuration, and where each value came from.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// By key; what is missing is the default.
+    pub origins: BTreeMap<&'static str, Origin>,
+}
+
+/// Where values come from, weakest first.
+pub struct Sources {
+    /// What holds where nothing is said.
+    pub base: Config,
+    /// The file.
+    pub file: Option<PathBuf>,
+    /// The environment.
+    pub env: BTreeMap<String, String>,
+    /// Key and value of the flags that were given.
+    pub flags: Vec<(&'static str, String)>,
+}
+
+impl Sources {
+    /// These defaults, this file, this process's environment, and these flags.
+    pub fn new(base: Config, file: Option<PathBuf>, flags: Vec<(&'static str, String)>) -> Self {
+        // A variable that is not text cannot be one of ours.
+        let env = std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)));
+        Self { base, file, env: env.collect(), flags }
+    }
+
+    /// The effective configuration, or everything that is wrong with it.
+    pub fn load(self) -> Result<Loaded, Vec<String>> {
+        let mut problems = Vec::new();
+        let mut loaded = Loaded { config: self.base, origins: BTreeMap::new() };
+        if let Some(path) = &self.file {
+            for (key, value) in read_file(path, &mut problems) {
+                loaded.apply(&key, &value, Origin::File(path.clone()), &mut problems);
+            }
+        }
+        for setting in SETTINGS {
+            let name = env_name(setting.key);
+            if let Some(value) = self.env.get(&name) {
+                loaded.apply(setting.key, value, Origin::Env(name), &mut problems);
+            }
+        }
+        for (key, value) in &self.flags {
+            loaded.apply(key, value, Origin::Flag, &mut problems);
+        }
+        let server = &loaded.config.server;
+        if !server.listen.ip().is_loopback() && !server.insecure_no_auth {
+            problems.push(format!(
+                "server.listen: {} is reachable from other hosts, and there is no authentication yet: whoever reaches it \
+                 can do anything; listen on 127.0.0.1, or say --insecure-no-auth",
+                server.listen
+            ));
+        }
+        if problems.is_empty() { Ok(loaded) } else { Err(problems) }
+    }
+}
+
+impl Loaded {
+    fn apply(&mut self, key: &str, value: &str, origin: Origin, problems: &mut Vec<String>) {
+        let Some(setting) = SETTINGS.iter().find(|setting| setting.key == key) else {
+            let known: Vec<&str> = SETTINGS.iter().map(|setting| setting.key).collect();
+            let hint = nearest(key, &known).map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
+            problems.push(format!("{origin}: there is no setting `{key}`{hint}"));
+            return;
+        };
+        match (setting.set)(&mut self.config, value) {
+            Ok(()) => {
+                self.origins.insert(setting.key, origin);
+            }
+            Err(problem) => problems.push(format!("{origin}: {key}: {problem}")),
+        }
+    }
+
+    /// Every setting with its value and where it came from.
+    pub fn rows(&self) -> impl Iterator<Item = (&'static Setting, String, Origin)> + '_ {
+        SETTINGS.iter().map(|setting| {
+            let origin = self.origins.get(setting.key).cloned().unwrap_or(Origin::Default);
+            (setting, (setting.get)(&self.config), origin)
+        })
+    }
+}
+
+/// The variable of a setting.
+pub fn env_name(key: &str) -> String {
+    format!("CAMPANILE_{}", key.replace('.', "_").to_uppercase())
+}
+
+/// The keys and values of a file, flat.
+fn read_file(path: &Path, problems: &mut Vec<String>) -> Vec<(String, String)> {
+    let shown = path.display();
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) => {
+            problems.push(format!("cannot read {shown}: {error}"));
+            return Vec::new();
+        }
+    };
+    let table: toml::Table = match text.parse() {
+        Ok(table) => table,
+        Err(error) => {
+            problems.push(format!("{shown}: {}", error.to_string().trim_end()));
+            return Vec::new();
+        }
+    };
+    let mut values = Vec::new();
+    flatten("", table, &mut values, &mut |key, problem| problems.push(format!("{shown}: {key}: {problem}")));
+    values
+}
+
+fn flatten(prefix: &str, table: toml::Table, into: &mut Vec<(String, String)>, fault: &mut impl FnMut(&str, &str)) {
+    for (name, value) in table {
+        let key = format!("{prefix}{name}");
+        match value {
+            toml::Value::Table(inner) => flatten(&format!("{key}."), inner, into, fault),
+            toml::Value::Array(items) => {
+                let texts: Option<Vec<String>> = items.iter().map(scalar).collect();
+                match texts {
+                    Some(texts) => into.push((key, texts.join(","))),
+                    None => fault(&key, "expected plain values"),
+                }
+            }
+            other => match scalar(&other) {
+                Some(text) => into.push((key, text)),
+                None => fault(&key, "expected a plain value"),
+            },
+        }
+    }
+}
+
+fn scalar(value: &toml::Value) -> Option<String> {
+    match value {
+        toml::Value::String(text) => Some(text.clone()),
+        toml::Value::Integer(number) => Some(number.to_string()),
+        toml::Value::Float(number) => Some(number.to_string()),
+        toml::Value::Boolean(flag) => Some(flag.to_string()),
+        toml::Value::Datetime(_) | toml::Value::Array(_) | toml::Value::Table(_) => None,
+    }
+}
+
+/// The known name that differs least from `name`, if it differs little.
+fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let last = |key: &str| key.rsplit('.').next().unwrap_or_default().to_owned();
+    let by_distance = known.iter().map(|key| (distance(name, key).min(distance(&last(name), &last(key)) + 1), *key));
+    by_distance.min().filter(|(distance, _)| *distance <= 3).map(|(_, key)| key)
+}
+
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let change = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sources(toml: &str, env: &[(&str, &str)], flags: &[(&'static str, &str)]) -> (tempfile::TempDir, Sources) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("campanile.toml");
+        std::fs::write(&path, toml).unwrap();
+        let own = |(k, v): &(&str, &str)| ((*k).to_owned(), (*v).to_owned());
+        let flags = flags.iter().map(|(k, v)| (*k, (*v).to_owned())).collect();
+        (dir, Sources { base: Config::embedded(), file: Some(path), env: env.iter().map(own).collect(), flags })
+    }
+
+    #[test]
+    fn flags_beat_the_environment_which_beats_the_file() {
+        let toml = "data_dir = '/a'\n[engine]\nslots = 5\ndrain = '3s'\n[actions]\nports = [443, 8443]\n";
+        let env = [("CAMPANILE_ENGINE_SLOTS", "6"), ("CAMPANILE_DATA_DIR", "/b"), ("CAMPANILE_SERVER_PORT", "tcp://x")];
+        let (_dir, sources) = sources(toml, &env, &[("engine.slots", "7")]);
+        let loaded = sources.load().unwrap();
+        assert_eq!(loaded.config.engine, Engine { slots: 7, drain_ms: 3_000 });
+        assert_eq!(loaded.config.data_dir, Path::new("/b"));
+        assert_eq!(loaded.config.actions.ports, [443, 8443]);
+        let origin = |key| loaded.rows().find(|(s, ..)| s.key == key).unwrap().2;
+        assert_eq!(origin("engine.slots"), Origin::Flag);
+        assert_eq!(origin("data_dir"), Origin::Env("CAMPANILE_DATA_DIR".into()));
+        assert!(matches!(origin("engine.drain"), Origin::File(_)));
+        assert_eq!(origin("log.level"), Origin::Default);
+    }
+
+    #[test]
+    fn all_problems_are_reported_at_once() {
+        let toml = "[engine]\nslot = 5\ndrain = 'soon'\n[server]\nlisten = '0.0.0.0:80'\n[store]\nkind = 'access'\n";
+        let (_dir, sources) = sources(toml, &[("CAMPANILE_LOG_FORMAT", "xml")], &[("engine.slots", "0")]);
+        let problems = sources.load().unwrap_err().join("\n");
+        for part in ["did you mean `engine.slots`?", "engine.drain", "access", "xml", "must be 1 to", "no authentication"] {
+            assert!(problems.contains(part), "{part} is missing in\n{problems}");
+        }
+    }
+
+    #[test]
+    fn every_setting_reads_what_it_shows() {
+        for base in [Config::embedded(), Config::dev()] {
+            let mut read = Config::embedded();
+            for setting in SETTINGS {
+                let shown = (setting.get)(&base);
+                let shown = shown.trim_matches(['[', ']']);
+                (setting.set)(&mut read, shown).unwrap_or_else(|e| panic!("{}: {e}", setting.key));
+            }
+            assert_eq!(read, base);
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_not_toml_is_a_problem_and_not_a_panic() {
+        let (_dir, sources) = sources("= = =", &[], &[]);
+        assert_eq!(sources.load().unwrap_err().len(), 1);
+    }
+}

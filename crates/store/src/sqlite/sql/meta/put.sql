@@ -1,0 +1,4 @@
+-- caller: mark_zone_database
+-- guard: none
+-- index: PRIMARY KEY
+INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)

@@ -1,0 +1,86 @@
+//! What CI checks, in this order; the first failure ends it.
+//!
+//! Every step streams its output. At the end, or at the failure, a line per step says how long it took, so that a slow
+//! check is seen before it is a habit.
+
+use crate::{docs, links, root};
+use std::ffi::OsString;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A check: its name, and what it does.
+type Step = (&'static str, fn() -> Result<(), String>);
+
+const STEPS: &[Step] = &[
+    ("check-links", links::check),
+    ("fmt", || cargo(&["fmt", "--all", "--check"])),
+    ("clippy", || {
+        cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+    }),
+    ("doc", || {
+        perform(cargo_command(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+    }),
+    ("test", || cargo(&["test", "--workspace"])),
+    ("docs --check", docs::check),
+];
+
+/// Runs all steps.
+pub fn run() -> Result<(), String> {
+    let mut times = Vec::new();
+    for (name, step) in STEPS {
+        eprintln!("\n==> {name}");
+        let (took, done) = timed(step);
+        times.push((name, took));
+        if let Err(message) = done {
+            report(&times);
+            return Err(format!("step `{name}` failed: {message}"));
+        }
+    }
+    report(&times);
+    eprintln!("all {} steps passed", STEPS.len());
+    Ok(())
+}
+
+#[allow(clippy::disallowed_methods, reason = "measures the machine that it runs on")]
+fn timed<T>(step: impl FnOnce() -> T) -> (Duration, T) {
+    let start = Instant::now();
+    let done = step();
+    (start.elapsed(), done)
+}
+
+fn report(times: &[(&&str, Duration)]) {
+    eprintln!();
+    for (name, took) in times {
+        eprintln!("    {name:<14}{:>8.1} s", took.as_secs_f64());
+    }
+}
+
+/// Runs cargo with these arguments, streaming its output.
+pub fn cargo(arguments: &[&str]) -> Result<(), String> {
+    perform(&mut cargo_command(arguments))
+}
+
+/// The cargo that runs us, at the top of the checkout.
+pub fn cargo_command(arguments: &[&str]) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let mut command = Command::new(cargo);
+    command.args(arguments).current_dir(root());
+    // `cargo run` has set these for us. Build scripts that watch them would see a change, and build their crate again.
+    for name in std::env::vars_os().map(|(name, _)| name) {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
+    command
+}
+
+fn perform(command: &mut Command) -> Result<(), String> {
+    let shown: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy()).collect();
+    let shown = format!("cargo {}", shown.join(" "));
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("`{shown}` ended with {status}")),
+        Err(error) => Err(format!("cannot run `{shown}`: {error}")),
+    }
+}
