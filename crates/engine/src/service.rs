@@ -44,6 +44,7 @@ pub struct Service {
     options: Options,
     stop: watch::Sender<bool>,
     fire: JoinHandle<Result<()>>,
+    dispatch: JoinHandle<()>,
     work: Vec<JoinHandle<()>>,
     complete: JoinHandle<()>,
     done: mpsc::Sender<Vec<complete::Finished>>,
@@ -115,13 +116,13 @@ impl Service {
             ctx: ctx.clone(),
         };
         let fire = tokio::spawn(fire::run(ctx.clone(), dispatcher.clone(), bell, stopped.clone()));
-        tokio::spawn(dispatch::run(ctx.clone(), waiting));
+        let dispatch = tokio::spawn(dispatch::run(ctx.clone(), waiting));
         let complete = tokio::spawn(complete::run(ctx.clone(), dispatcher.clone(), finished));
         let work = vec![
             tokio::spawn(worker::run(ctx.clone(), running, done.clone(), stopped.clone())),
             tokio::spawn(reap::run(ctx, dispatcher, done.clone(), stopped)),
         ];
-        Ok(Self { handle, options, stop, fire, work, complete, done })
+        Ok(Self { handle, options, stop, fire, dispatch, work, complete, done })
     }
 
     /// The handle.
@@ -136,7 +137,7 @@ impl Service {
 
     /// Stops taking, lets what runs end, writes what is left, leaves.
     pub async fn stop(self) -> Result<()> {
-        let Self { handle, options, stop, fire, work, complete, done } = self;
+        let Self { handle, options, stop, fire, dispatch, work, complete, done } = self;
         let _ = stop.send(true);
         let fired = fire.await.map_err(|_| Error::new(Kind::Bug, "the firing part panicked"))?;
         for task in work {
@@ -154,6 +155,8 @@ impl Service {
         }
         drop(done);
         let _ = complete.await;
+        // It would wait as long as a handle exists; what it holds is in the store.
+        dispatch.abort();
         ctx.coordinator.leave().await?;
         fired
     }

@@ -9,6 +9,9 @@
 //!   has waiting. A turn that a full batch cuts short goes on with the next batch.
 //! - Of one tenant and priority, first in first out. What is released goes back to the front.
 //!
+//! Receivers wait in line, too: what arrives wakes as many of them as it takes, longest waiting first, and not the other
+//! thousand. A receiver that was woken and gives up passes it on.
+//!
 //! One lock per call, held for O(batch), never across an await. Items lie in chunks, so that a burst of a million moves
 //! nothing when it grows and gives its memory back while it drains; what is empty (chunk, tenant, pool) is dropped.
 //!
@@ -20,7 +23,6 @@ use campanile_model::queue::{Depth, Dispatch, Queue, Receive};
 use campanile_model::{Error, ExecutionId, Kind, Result, TenantId, limits};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::pin::pin;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
@@ -35,8 +37,6 @@ const CHUNK_ITEMS: usize = 512;
 #[derive(Debug)]
 pub struct MemoryQueue {
     state: Mutex<State>,
-    /// One doorbell per runner, so that work for nodes does not wake the external workers.
-    arrived: [Notify; 2],
     items_max: usize,
 }
 
@@ -55,30 +55,19 @@ impl MemoryQueue {
     /// An empty queue that holds up to `items_max` waiting executions. A batch beyond that is refused whole, as
     /// unavailable; the store keeps it until there is room. What is released is always taken back.
     pub fn bounded(items_max: usize) -> Self {
-        Self { state: Mutex::default(), arrived: Default::default(), items_max }
-    }
-
-    fn ring(&self, runners: [bool; 2]) {
-        for (bell, rung) in self.arrived.iter().zip(runners) {
-            if rung {
-                bell.notify_waiters();
-            }
-        }
+        Self { state: Mutex::default(), items_max }
     }
 }
 
 #[async_trait::async_trait]
 impl Queue for MemoryQueue {
     async fn publish(&self, batch: Vec<Dispatch>) -> Result<()> {
-        let runners = {
-            let mut state = self.state.lock();
-            if state.waiting + batch.len() > self.items_max {
-                let message = format!("the queue is full: {} waiting, at most {}", state.waiting, self.items_max);
-                return Err(Error::new(Kind::Unavailable, message).with_code("queue_full"));
-            }
-            state.put(batch, End::Back)
-        };
-        self.ring(runners);
+        let mut state = self.state.lock();
+        if state.waiting + batch.len() > self.items_max {
+            let message = format!("the queue is full: {} waiting, at most {}", state.waiting, self.items_max);
+            return Err(Error::new(Kind::Unavailable, message).with_code("queue_full"));
+        }
+        state.put(batch, End::Back);
         Ok(())
     }
 
@@ -86,16 +75,19 @@ impl Queue for MemoryQueue {
         if want.limit == 0 {
             return Ok(Vec::new());
         }
+        let mut place = Place { queue: self, runner: slot(want.runner), ticket: None };
         loop {
-            // Listening starts before looking, so that nothing published in between goes unnoticed.
-            let mut arrived = pin!(self.arrived[slot(want.runner)].notified());
-            arrived.as_mut().enable();
-            let taken = self.state.lock().take(want);
-            if !taken.is_empty() {
-                // Nothing is awaited between the taking and this: a receiver dropped while it waits has taken nothing.
-                return Ok(taken);
-            }
-            arrived.await;
+            let bell = {
+                let mut state = self.state.lock();
+                place.give_up(&mut state);
+                let taken = state.take(want);
+                if !taken.is_empty() {
+                    // Nothing is awaited after the taking: a receiver dropped while it waits has taken nothing.
+                    return Ok(taken);
+                }
+                place.stand_in_line(&mut state, want)
+            };
+            bell.notified().await;
         }
     }
 
@@ -106,12 +98,9 @@ impl Queue for MemoryQueue {
     }
 
     async fn release(&self, batch: Vec<Dispatch>) -> Result<()> {
-        let runners = {
-            let mut state = self.state.lock();
-            state.taken = state.taken.saturating_sub(batch.len());
-            state.put(batch, End::Front)
-        };
-        self.ring(runners);
+        let mut state = self.state.lock();
+        state.taken = state.taken.saturating_sub(batch.len());
+        state.put(batch, End::Front);
         Ok(())
     }
 
@@ -128,6 +117,41 @@ fn slot(runner: Runner) -> usize {
     }
 }
 
+/// A receiver's place in line; given up when it is dropped.
+struct Place<'a> {
+    queue: &'a MemoryQueue,
+    runner: usize,
+    ticket: Option<u64>,
+}
+
+impl Place<'_> {
+    fn stand_in_line(&mut self, state: &mut State, want: &Receive) -> Arc<Notify> {
+        state.tickets += 1;
+        self.ticket = Some(state.tickets);
+        let bell = Arc::new(Notify::new());
+        let waiter = Waiter { pools: want.pools.clone(), limit: want.limit, bell: Arc::clone(&bell) };
+        state.sides[self.runner].line.insert(state.tickets, waiter);
+        bell
+    }
+
+    fn give_up(&mut self, state: &mut State) {
+        if let Some(ticket) = self.ticket.take() {
+            state.sides[self.runner].forget(ticket);
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if self.ticket.is_some() {
+            let mut state = self.queue.state.lock();
+            self.give_up(&mut state);
+            // It may have been woken for something that it will not take now.
+            state.sides[self.runner].wake();
+        }
+    }
+}
+
 /// At which end items are put.
 #[derive(Copy, Clone, PartialEq)]
 enum End {
@@ -137,39 +161,67 @@ enum End {
 
 #[derive(Debug, Default)]
 struct State {
-    /// By runner, then by pool. None is empty.
-    pools: [BTreeMap<Arc<str>, Pool>; 2],
-    /// Where the next receiver of several pools starts, so that small batches also reach every pool.
-    turn: usize,
+    /// By runner: what is for nodes never meets what is for external workers.
+    sides: [Side; 2],
     waiting: usize,
     taken: usize,
+    tickets: u64,
+}
+
+/// What waits for one kind of runner, and which runners wait.
+#[derive(Debug, Default)]
+struct Side {
+    /// None is empty.
+    pools: BTreeMap<Arc<str>, Pool>,
+    /// Where the next receiver of several pools starts, so that small batches also reach every pool.
+    turn: usize,
+    /// Receivers that found nothing, by ticket: longest waiting first.
+    line: BTreeMap<u64, Waiter>,
+    /// Receivers that were woken and have not looked yet: for which pool, and how much of it.
+    woken: HashMap<u64, (Arc<str>, usize)>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    pools: Vec<Arc<str>>,
+    limit: usize,
+    bell: Arc<Notify>,
 }
 
 impl State {
-    /// Puts a batch in, and says for which runners there was something.
-    fn put(&mut self, batch: Vec<Dispatch>, end: End) -> [bool; 2] {
+    fn put(&mut self, batch: Vec<Dispatch>, end: End) {
         self.waiting += batch.len();
-        let mut runners = [false; 2];
-        let mut put = |item: Dispatch| {
-            let runner = slot(item.action.runner());
-            runners[runner] = true;
-            let pools = &mut self.pools[runner];
-            if let Some(pool) = pools.get_mut(&item.pool) {
-                pool.put(item, end);
-            } else {
-                pools.entry(Arc::clone(&item.pool)).or_default().put(item, end);
-            }
-        };
         match end {
-            End::Back => batch.into_iter().for_each(&mut put),
+            End::Back => batch.into_iter().for_each(|item| self.put_one(item, end)),
             // From the last to the first, so that the first is in front again.
-            End::Front => batch.into_iter().rev().for_each(&mut put),
+            End::Front => batch.into_iter().rev().for_each(|item| self.put_one(item, end)),
         }
-        runners
+        self.sides.iter_mut().for_each(Side::wake);
+    }
+
+    fn put_one(&mut self, item: Dispatch, end: End) {
+        let pools = &mut self.sides[slot(item.action.runner())].pools;
+        if let Some(pool) = pools.get_mut(&item.pool) {
+            pool.put(item, end);
+        } else {
+            pools.entry(Arc::clone(&item.pool)).or_default().put(item, end);
+        }
     }
 
     fn take(&mut self, want: &Receive) -> Vec<Dispatch> {
-        let pools = &mut self.pools[slot(want.runner)];
+        let side = &mut self.sides[slot(want.runner)];
+        let taken = side.take(want);
+        self.waiting -= taken.len();
+        self.taken += taken.len();
+        // Somebody woken for one pool may have taken from another.
+        side.wake();
+        taken
+    }
+}
+
+impl Side {
+    fn take(&mut self, want: &Receive) -> Vec<Dispatch> {
+        let pools = &mut self.pools;
         let mut names: Vec<Arc<str>> = if want.pools.is_empty() {
             pools.keys().cloned().collect()
         } else {
@@ -187,16 +239,53 @@ impl State {
             names.retain(|name| {
                 let Some(pool) = pools.get_mut(name) else { return false };
                 pool.take(share.min(want.limit - taken.len()), &mut taken);
-                if pool.waiting == 0 {
+                let is_empty = pool.waiting == 0;
+                if is_empty {
                     pools.remove(name);
-                    return false;
                 }
-                true
+                !is_empty
             });
         }
-        self.waiting -= taken.len();
-        self.taken += taken.len();
         taken
+    }
+
+    /// Wakes as many of those in line as there is something for that nobody woken will take.
+    fn wake(&mut self) {
+        if self.line.is_empty() || self.pools.is_empty() {
+            return;
+        }
+        let mut called = Vec::new();
+        let mut open: Vec<_> = self.pools.iter_mut().filter(|(_, pool)| pool.waiting > pool.promised).collect();
+        for (&ticket, waiter) in &self.line {
+            if open.is_empty() {
+                break;
+            }
+            let wants = |name: &Arc<str>| waiter.pools.is_empty() || waiter.pools.contains(name);
+            let Some(i) = open.iter().position(|(name, _)| wants(name)) else { continue };
+            let (name, pool) = &mut open[i];
+            let share = waiter.limit.min(pool.waiting - pool.promised);
+            pool.promised += share;
+            self.woken.insert(ticket, (Arc::clone(name), share));
+            waiter.bell.notify_one();
+            called.push(ticket);
+            if pool.promised == pool.waiting {
+                open.swap_remove(i);
+            }
+        }
+        for ticket in called {
+            self.line.remove(&ticket);
+        }
+    }
+
+    /// Takes a receiver out of the line, or back what it was woken for.
+    fn forget(&mut self, ticket: u64) {
+        self.line.remove(&ticket);
+        if let Some((name, share)) = self.woken.remove(&ticket)
+            && let Some(pool) = self.pools.get_mut(&name)
+        {
+            // The pool may have been emptied and made anew since, which ended all promises.
+            pool.promised = pool.promised.saturating_sub(share);
+        }
     }
 }
 
@@ -204,6 +293,8 @@ impl State {
 #[derive(Debug, Default)]
 struct Pool {
     waiting: usize,
+    /// How much of it the receivers that were woken will take; at most a promise, which whoever comes first breaks.
+    promised: usize,
     levels: [Level; Priority::ALL.len()],
     credits: [i32; Priority::ALL.len()],
 }
@@ -321,3 +412,6 @@ impl Line {
         item
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -184,16 +184,19 @@ impl Stream {
     }
 }
 
-/// A target that speaks bytes: runs `serve` for every connection, then closes it. Gives its URL.
-pub async fn raw<F: Future<Output = ()> + Send>(serve: impl Fn(Stream) -> F + Send + Sync + 'static) -> String
+/// A target that speaks bytes: waits for a request's first bytes, runs `serve`, then closes. Gives its URL.
+pub async fn raw<F>(serve: impl Fn(Stream) -> F + Send + Sync + 'static) -> String
 where
-    F: 'static,
+    F: Future<Output = ()> + Send + 'static,
 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(serve(Stream(stream)));
+            // What comes before a request would be no answer to it.
+            if stream.peek(&mut [0]).await.is_ok() {
+                tokio::spawn(serve(Stream(stream)));
+            }
         }
     });
     format!("http://{address}/")

@@ -232,6 +232,13 @@ impl Pointers {
     }
 }
 
+impl Pointers {
+    /// Whether the request has the field that we call `pointer`.
+    pub fn knows(&self, pointer: &str) -> bool {
+        self.0.contains_key(pointer)
+    }
+}
+
 impl Faults {
     /// Adds one.
     pub fn add(&mut self, fault: FieldProblem) {

@@ -2,6 +2,7 @@
 
 use super::failure::Done;
 use super::jobs::insert_skip;
+use super::keys::{Keys, Used};
 use super::rows::{self, Columns, Texts};
 use super::shards::{self, ShardSet};
 use campanile_model::execution::{Attempt, AttemptOutcome, Execution, Reason};
@@ -25,6 +26,9 @@ pub(super) fn fire(connection: &Connection, batch: &FireBatch) -> Done<FireVerdi
     if !lost.is_empty() {
         return Ok(FireVerdict::EpochLost(lost));
     }
+    if let Some(verdict) = replay(connection, batch)? {
+        return Ok(verdict);
+    }
     let mut insert = connection.prepare_cached(include_str!("sql/executions/fire.sql"))?;
     let mut verdicts = vec![Fired::Exists; batch.fires.len()];
     // In id order, so that the trees append; the answers stay in the order of the batch.
@@ -36,6 +40,17 @@ pub(super) fn fire(connection: &Connection, batch: &FireBatch) -> Done<FireVerdi
         insert_skip(&mut put_skip, skip)?;
     }
     Ok(FireVerdict::Fired(verdicts))
+}
+
+/// The answer to a batch whose key was used before; otherwise the key is remembered with what the batch does.
+fn replay(connection: &Connection, batch: &FireBatch) -> Done<Option<FireVerdict>> {
+    let (Some(key), Some(fire)) = (&batch.idempotency, batch.fires.first()) else { return Ok(None) };
+    let mut keys = Keys::prepare(connection)?;
+    match keys.find(fire.dispatch.tenant, key, batch.now)? {
+        Some(Used::Same(answer)) => Ok(Some(FireVerdict::Replayed(answer))),
+        Some(Used::Other) => Ok(Some(FireVerdict::KeyReused)),
+        None => keys.remember(fire.dispatch.tenant, key).map(|()| None),
+    }
 }
 
 fn fire_one(insert: &mut CachedStatement<'_>, fire: &Fire, now: Timestamp) -> Done<Fired> {

@@ -2,6 +2,7 @@
 
 use super::counters;
 use super::failure::{Done, Failure};
+use super::keys::{Keys, Used};
 use super::rows::{self, Columns, Texts};
 use super::shards::{self, ShardSet};
 use campanile_model::error::{Error, Kind};
@@ -9,8 +10,7 @@ use campanile_model::ids::{JobId, TenantId};
 use campanile_model::job::{Job, JobState};
 use campanile_model::shard::ShardFence;
 use campanile_model::store::{
-    Answer, ChangeSeq, Changes, CursorMove, DueQuery, Expected, Idempotency, JobKey, JobQuery, JobWrite, Page, PlannedJob,
-    Put, Skip,
+    ChangeSeq, Changes, CursorMove, DueQuery, Expected, JobKey, JobQuery, JobWrite, Page, PlannedJob, Put, Skip,
 };
 use campanile_model::time::Timestamp;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
@@ -43,8 +43,7 @@ struct Statements<'c> {
     update: CachedStatement<'c>,
     get_guard: CachedStatement<'c>,
     get_live: CachedStatement<'c>,
-    get_key: CachedStatement<'c>,
-    put_key: CachedStatement<'c>,
+    keys: Keys<'c>,
     put_skip: CachedStatement<'c>,
 }
 
@@ -55,8 +54,7 @@ impl<'c> Statements<'c> {
             update: connection.prepare_cached(include_str!("sql/jobs/update.sql"))?,
             get_guard: connection.prepare_cached(include_str!("sql/jobs/get_guard.sql"))?,
             get_live: connection.prepare_cached(include_str!("sql/jobs/get_live.sql"))?,
-            get_key: connection.prepare_cached(include_str!("sql/keys/get.sql"))?,
-            put_key: connection.prepare_cached(include_str!("sql/keys/put.sql"))?,
+            keys: Keys::prepare(connection)?,
             put_skip: connection.prepare_cached(include_str!("sql/skips/insert.sql"))?,
         })
     }
@@ -64,9 +62,12 @@ impl<'c> Statements<'c> {
     fn one(&mut self, write: &JobWrite, seq: u64) -> Done<Put> {
         let job = &write.job;
         if let Some(key) = &write.idempotency
-            && let Some(verdict) = self.replay(job.tenant, key, job.updated_at)?
+            && let Some(used) = self.keys.find(job.tenant, key, job.updated_at)?
         {
-            return Ok(verdict);
+            return Ok(match used {
+                Used::Same(answer) => Put::Replayed(answer),
+                Used::Other => Put::KeyReused,
+            });
         }
         let verdict = match write.expected {
             Expected::Absent => self.insert(job, seq)?,
@@ -77,7 +78,7 @@ impl<'c> Statements<'c> {
                 insert_skip(&mut self.put_skip, skip)?;
             }
             if let Some(key) = &write.idempotency {
-                self.remember(job.tenant, key)?;
+                self.keys.remember(job.tenant, key)?;
             }
         }
         Ok(verdict)
@@ -123,30 +124,6 @@ impl<'c> Statements<'c> {
     fn live(&mut self, job: &Job) -> Done<Option<JobId>> {
         let id = self.get_live.query_row(params![job.tenant.0, job.name], |row| row.get(0));
         Ok(id.optional()?.map(JobId::from_bytes))
-    }
-
-    fn replay(&mut self, tenant: TenantId, key: &Idempotency, now: Timestamp) -> Done<Option<Put>> {
-        let found = self.get_key.query_row(params![tenant.0, key.scope, key.key, now.millis()], |row| {
-            let answer = Answer { status: row.get(1)?, body: row.get(2)? };
-            Ok((u128::from_be_bytes(row.get(0)?), answer))
-        });
-        Ok(found.optional()?.map(|(fingerprint, answer)| match fingerprint == key.fingerprint {
-            true => Put::Replayed(answer),
-            false => Put::KeyReused,
-        }))
-    }
-
-    fn remember(&mut self, tenant: TenantId, key: &Idempotency) -> Done<()> {
-        self.put_key.execute(params![
-            tenant.0,
-            key.scope,
-            key.key,
-            key.fingerprint.to_be_bytes(),
-            key.answer.status,
-            key.answer.body,
-            key.expires_at.millis(),
-        ])?;
-        Ok(())
     }
 }
 
@@ -314,12 +291,6 @@ pub(super) fn advance(connection: &Connection, fences: &[ShardFence], cursors: &
         ])?;
     }
     Ok(())
-}
-
-/// Forgets expired keys.
-pub(super) fn forget_keys(connection: &Connection, now: Timestamp, limit: usize) -> Done<usize> {
-    let mut forget = connection.prepare_cached(include_str!("sql/keys/forget.sql"))?;
-    Ok(forget.execute(params![now.millis(), limit as i64])?)
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ mod jobs;
 mod shards;
 mod executions;
 mod attempts;
+mod keys;
 mod counters;
 mod rows;
 mod failure;
@@ -285,7 +286,7 @@ impl Store for SqliteStore {
     }
 
     async fn forget_keys(&self, now: Timestamp, limit: usize) -> Result<usize> {
-        self.writer.run(limit, move |c| jobs::forget_keys(c, now, limit)).await
+        self.writer.run(limit, move |c| keys::forget(c, now, limit)).await
     }
 
     async fn mark_zone_database(&self, version: &str) -> Result<()> {

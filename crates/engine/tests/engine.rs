@@ -1,0 +1,327 @@
+//! The whole engine on the real embedded store, with time in the test's hands.
+
+mod rig;
+
+use campanile_engine::intake::{Change, JobDraft};
+use campanile_model::action::{ActionKind, ActionSpec};
+use campanile_model::catch_up::{CatchUp, CatchUpMode};
+use campanile_model::execution::{AttemptError, AttemptOutcome, Outcome, Reason};
+use campanile_model::job::JobState;
+use campanile_model::lifecycle::State;
+use campanile_model::schedule::Schedule;
+use campanile_model::store::JobKey;
+use campanile_model::{Kind, Timestamp, limits};
+use rig::{Rig, TENANT, draft, every};
+use std::collections::HashSet;
+
+fn failing(retryable: bool, pause_job: bool) -> Outcome {
+    let error = AttemptError { kind: "http_503".into(), message: "no".into() };
+    Outcome::Failed { error, retryable, retry_after_ms: None, pause_job, response: None }
+}
+
+fn noop(draft: JobDraft) -> JobDraft {
+    JobDraft { action: ActionSpec { kind: ActionKind::Noop, config: "{}".into() }, ..draft }
+}
+
+/// Every second since `from`, up to and including `to`.
+fn seconds(from: Timestamp, to: Timestamp) -> Vec<Timestamp> {
+    let first = from.millis() / 1_000 + 1;
+    (first..=to.millis() / 1_000).map(|s| Timestamp::from_millis(s * 1_000)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_fire_starts_once_on_time_and_never_early() {
+    let rig = Rig::new().await;
+    let start = rig.now();
+    let webhook = rig.create(draft("webhook", every(1_000))).await;
+    let instant = rig.create(noop(draft("instant", every(1_000)))).await;
+    rig.pass(5_200).await;
+    for job in [webhook, instant] {
+        let executions = rig.executions(job.id).await;
+        let done: Vec<Timestamp> =
+            executions.iter().filter(|e| e.state == State::Succeeded).map(|e| e.fire_at).collect();
+        assert_eq!(done, seconds(start, rig.now()), "{}", job.name);
+        assert!(executions.iter().all(|e| e.started_at.is_none_or(|at| at >= e.fire_at)));
+        assert!(executions.iter().filter(|e| e.state == State::Succeeded).all(|e| e.attempt == 1 && e.fence > 0));
+    }
+    let seen = rig.seen();
+    assert!(seen.iter().all(|s| s.at >= s.fire_at), "never early");
+    assert_eq!(seen.iter().map(|s| s.execution).collect::<HashSet<_>>().len(), seen.len(), "never twice");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn executions_are_durable_before_their_instant() {
+    let rig = Rig::new().await;
+    let at = rig.now().saturating_add_ms(10_000);
+    let job = rig.create(draft("soon", Schedule::At { at })).await;
+    rig.pass(10_000 - limits::LEAD_MS_MIN / 2).await;
+    let executions = rig.executions(job.id).await;
+    assert_eq!(executions.len(), 1);
+    assert_eq!(executions[0].state, State::Pending);
+    assert!(rig.seen().is_empty());
+    rig.pass(limits::LEAD_MS_MIN).await;
+    assert_eq!(rig.executions(job.id).await[0].state, State::Succeeded);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_just_before_the_instant_runs_the_new_version_once() {
+    let rig = Rig::new().await;
+    let at = rig.now().saturating_add_ms(5_000);
+    let job = rig.create(draft("changed", Schedule::At { at })).await;
+    rig.pass(4_900).await;
+    assert_eq!(rig.executions(job.id).await.len(), 1, "made ahead of its instant");
+    rig.replace(job.id, JobDraft { payload: "2".into(), ..draft("changed", Schedule::At { at }) }).await;
+    rig.pass(300).await;
+    let seen = rig.seen();
+    assert_eq!(seen.len(), 1);
+    assert_eq!(seen[0].payload, "2");
+    let executions = rig.executions(job.id).await;
+    assert_eq!(executions.len(), 1);
+    assert_eq!((executions[0].state, executions[0].job_version), (State::Succeeded, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recurring_job_changed_under_way_misses_nothing() {
+    let rig = Rig::new().await;
+    let start = rig.now();
+    let job = rig.create(draft("busy", every(1_000))).await;
+    for version in 0..8 {
+        rig.pass(430).await;
+        rig.replace(job.id, JobDraft { payload: format!("{version}").into(), ..draft("busy", every(1_000)) }).await;
+    }
+    rig.pass(1_200).await;
+    let done: Vec<Timestamp> = rig.executions(job.id).await.iter().filter(|e| e.state == State::Succeeded).map(|e| e.fire_at).collect();
+    assert_eq!(done, seconds(start, rig.now()));
+    let seen = rig.seen();
+    assert_eq!(seen.iter().map(|s| s.execution).collect::<HashSet<_>>().len(), seen.len(), "never twice");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pause_stops_at_once_and_resume_goes_on_from_now() {
+    let rig = Rig::new().await;
+    let job = rig.create(draft("paused", every(1_000))).await;
+    let key = JobKey::Id(job.id);
+    // Paused when the next execution is durable already, and its instant has not come.
+    rig.pass(900).await;
+    rig.handle.pause(TENANT, &key, Change::default()).await.unwrap();
+    rig.pass(5_000).await;
+    assert!(rig.seen().is_empty());
+    let executions = rig.executions(job.id).await;
+    assert_eq!(executions.len(), 1);
+    assert_eq!((executions[0].state, executions[0].reason), (State::Skipped, Some(Reason::Paused)));
+    let resumed_at = rig.now();
+    rig.handle.resume(TENANT, &key, Change::default()).await.unwrap();
+    rig.pass(2_200).await;
+    let fires: Vec<Timestamp> = rig.seen().iter().map(|s| s.fire_at).collect();
+    assert_eq!(fires, seconds(resumed_at, rig.now()), "no catch-up");
+    let skips = rig.store.list_skips(TENANT, job.id, 10).await.unwrap();
+    assert!(skips.iter().any(|s| s.reason == Reason::Paused && s.to == resumed_at), "{skips:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_job_starts_nothing_more() {
+    let rig = Rig::new().await;
+    let job = rig.create(draft("gone", every(1_000))).await;
+    rig.pass(900).await;
+    rig.handle.delete(TENANT, &JobKey::Id(job.id), Change::default()).await.unwrap();
+    rig.pass(3_000).await;
+    assert!(rig.seen().is_empty());
+    let executions = rig.executions(job.id).await;
+    assert_eq!((executions[0].state, executions[0].reason), (State::Skipped, Some(Reason::JobDeleted)));
+    assert_eq!(rig.handle.pause(TENANT, &JobKey::Id(job.id), Change::default()).await.unwrap_err().kind(), Kind::NotFound);
+    rig.create(draft("gone", every(60_000))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failing_execution_is_retried_and_then_dead_with_its_history() {
+    let rig = Rig::scripted(|_| failing(true, false)).await;
+    let at = rig.now().saturating_add_ms(1_000);
+    let job = rig.create(draft("failing", Schedule::At { at })).await;
+    rig.pass(2_000).await;
+    let execution = rig.executions(job.id).await.pop().unwrap();
+    assert_eq!((execution.state, execution.attempt), (State::Dead, 3));
+    assert_eq!(execution.reason, Some(Reason::AttemptsExhausted));
+    let attempts = rig.store.list_attempts(TENANT, execution.id).await.unwrap();
+    assert_eq!(attempts.iter().map(|a| a.number).collect::<Vec<_>>(), [1, 2, 3]);
+    assert!(attempts.iter().all(|a| a.outcome == Some(AttemptOutcome::Failed)));
+    assert!(attempts.windows(2).all(|w| w[0].fence < w[1].fence), "fences grow");
+    let starts: Vec<Timestamp> = rig.seen().iter().map(|s| s.at).collect();
+    assert!(starts.windows(2).all(|w| w[1].ms_since(w[0]) >= 100), "backoff is waited for: {starts:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_permanent_failure_is_dead_at_once_and_a_gone_target_pauses_the_job() {
+    let rig = Rig::scripted(|_| failing(false, true)).await;
+    let job = rig.create(draft("gone-target", every(1_000))).await;
+    rig.pass(3_500).await;
+    assert_eq!(rig.seen().len(), 1);
+    let executions = rig.executions(job.id).await;
+    assert_eq!((executions[0].state, executions[0].reason), (State::Dead, Some(Reason::PermanentFailure)));
+    let job = rig.store.get_jobs(TENANT, &[JobKey::Id(job.id)]).await.unwrap().pop().flatten().unwrap();
+    assert_eq!((job.state, job.version), (JobState::Paused, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cancel_before_the_start_means_no_start_and_while_running_ends_it() {
+    let rig = Rig::new().await;
+    let at = rig.now().saturating_add_ms(1_000);
+    let pending = rig.create(draft("pending", Schedule::At { at })).await;
+    let hang = ActionSpec { kind: ActionKind::Webhook, config: "hang".into() };
+    let running = rig.create(JobDraft { action: hang, ..draft("running", Schedule::At { at }) }).await;
+    rig.pass(900).await;
+    let execution = rig.executions(pending.id).await.pop().unwrap();
+    assert_eq!(rig.handle.cancel(TENANT, execution.id).await.unwrap().state, State::Cancelled);
+    rig.pass(200).await;
+    assert!(rig.seen().iter().all(|s| s.execution != execution.id));
+    let execution = rig.executions(running.id).await.pop().unwrap();
+    assert_eq!(execution.state, State::Running);
+    assert_eq!(rig.handle.cancel(TENANT, execution.id).await.unwrap().state, State::Cancelled);
+    let error = rig.handle.cancel(TENANT, execution.id).await.unwrap_err();
+    assert_eq!((error.kind(), error.code()), (Kind::Conflict, "execution_final"));
+    rig.pass(30_000).await;
+    assert_eq!(rig.executions(running.id).await.pop().unwrap().state, State::Cancelled);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn run_now_runs_once_per_key() {
+    let rig = Rig::new().await;
+    let job = rig.create(draft("by-hand", Schedule::None)).await;
+    let key = JobKey::Name("by-hand".into());
+    let (first, replayed) = rig.handle.run_now(TENANT, &key, Some("k".into())).await.unwrap();
+    assert!(!replayed);
+    rig.pass(500).await;
+    let (again, replayed) = rig.handle.run_now(TENANT, &key, Some("k".into())).await.unwrap();
+    assert!(replayed);
+    assert_eq!((again.id, again.state), (first.id, State::Succeeded));
+    rig.handle.run_now(TENANT, &key, None).await.unwrap();
+    rig.handle.run_now(TENANT, &key, None).await.unwrap();
+    rig.pass(200).await;
+    assert_eq!(rig.executions(job.id).await.len(), 3);
+    assert_eq!(rig.seen().len(), 3);
+}
+
+/// A jump of an hour, in one moment: what a stop, a sleep or an administrator does.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_an_hour_of_absence_every_fire_has_an_outcome_by_its_policy() {
+    let rig = Rig::new().await;
+    let start = rig.now();
+    let policy = |mode| CatchUp { mode, max_age_ms: 86_400_000 };
+    let modes = [
+        ("none", CatchUpMode::None),
+        ("last", CatchUpMode::Last),
+        ("all", CatchUpMode::All),
+        ("last-n", CatchUpMode::LastN(7)),
+    ];
+    let mut jobs = Vec::new();
+    for (name, mode) in modes {
+        jobs.push((mode, rig.create(JobDraft { catch_up: policy(mode), ..noop(draft(name, every(1_000))) }).await));
+    }
+    rig.pass(2_100).await;
+    rig.clock.jump(3_600_000);
+    rig.pass(3_000).await;
+    let expected = seconds(start, rig.now());
+    for (mode, job) in jobs {
+        rig.until("caught up", || rig.seen().len() > 3_600).await;
+        rig.pass(500).await;
+        let executions = rig.executions(job.id).await;
+        let ran: HashSet<Timestamp> = executions.iter().map(|e| e.fire_at).collect();
+        assert_eq!(ran.len(), executions.len());
+        let skips = rig.store.list_skips(TENANT, job.id, 100).await.unwrap();
+        for at in &expected {
+            let skipped = skips.iter().any(|s| (s.from..=s.to).contains(at));
+            assert!(ran.contains(at) || skipped, "{mode:?}: nothing is known of {at}");
+        }
+        // The first two, the ten seconds of grace, the three after the jump; and what the policy adds.
+        let around = 2 + 11 + 3;
+        let least = match mode {
+            CatchUpMode::None => 0,
+            CatchUpMode::Last => 1,
+            CatchUpMode::LastN(n) => n as usize,
+            CatchUpMode::All => 3_580,
+        };
+        assert!((least + around - 4..=least + around + 25).contains(&ran.len()), "{mode:?}: {}", ran.len());
+    }
+    let seen = rig.seen();
+    assert_eq!(seen.iter().map(|s| s.execution).collect::<HashSet<_>>().len(), seen.len(), "never twice");
+    assert!(seen.iter().all(|s| s.at >= s.fire_at), "never early");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_goes_back_fires_nothing_twice_and_nothing_early() {
+    let rig = Rig::new().await;
+    let start = rig.now();
+    let job = rig.create(noop(draft("back", every(1_000)))).await;
+    rig.pass(3_100).await;
+    rig.clock.jump(-3_600_000);
+    rig.pass(2_000).await;
+    assert_eq!(rig.seen().len(), 3, "the clock has to catch up first");
+    let new = rig.create(noop(draft("new", every(500)))).await;
+    rig.pass(1_100).await;
+    assert_eq!(rig.executions(new.id).await.iter().filter(|e| e.state == State::Succeeded).count(), 2);
+    rig.clock.jump(3_600_000);
+    rig.pass(2_000).await;
+    let fires: Vec<Timestamp> = rig.executions(job.id).await.iter().filter(|e| e.state == State::Succeeded).map(|e| e.fire_at).collect();
+    assert_eq!(fires, seconds(start, rig.now()));
+    let seen = rig.seen();
+    assert_eq!(seen.iter().map(|s| s.execution).collect::<HashSet<_>>().len(), seen.len(), "never twice");
+    assert!(seen.iter().all(|s| s.at >= s.fire_at), "never early");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_goes_on_where_it_was_and_retries_what_was_running() {
+    let rig = Rig::new().await;
+    let start = rig.now();
+    let ticking = rig.create(noop(draft("ticking", every(1_000)))).await;
+    let at = start.saturating_add_ms(2_000);
+    let hang = ActionSpec { kind: ActionKind::Webhook, config: "hang".into() };
+    let running = rig.create(JobDraft { action: hang, ..draft("running", Schedule::At { at }) }).await;
+    rig.pass(2_500).await;
+    assert_eq!(rig.executions(running.id).await[0].state, State::Running);
+    let rig = rig.restart(|_| Outcome::Succeeded { response: None }).await;
+    rig.pass(3_000).await;
+    let fires: Vec<Timestamp> = rig.executions(ticking.id).await.iter().filter(|e| e.state == State::Succeeded).map(|e| e.fire_at).collect();
+    assert_eq!(fires, seconds(start, rig.now()));
+    let attempts = rig.store.list_attempts(TENANT, rig.executions(running.id).await[0].id).await.unwrap();
+    assert_eq!(attempts[0].outcome, Some(AttemptOutcome::WorkerLost));
+    assert!(attempts.len() >= 2 && attempts[0].fence < attempts[1].fence);
+    assert!(rig.metrics.lost.get() > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bounds_hold() {
+    let rig = Rig::new().await;
+    let mut bounded = noop(draft("bounded", every(1_000)));
+    bounded.window.max_fires = Some(3);
+    let bounded = rig.create(bounded).await;
+    let mut late = noop(draft("late", every(1_000)));
+    late.window.starts_at = Some(rig.now().saturating_add_ms(2_000));
+    late.window.ends_at = Some(rig.now().saturating_add_ms(4_000));
+    let late = rig.create(late).await;
+    rig.pass(8_000).await;
+    assert_eq!(rig.executions(bounded.id).await.len(), 3);
+    let fires: Vec<Timestamp> = rig.executions(late.id).await.iter().map(|e| e.fire_at).collect();
+    assert_eq!(fires.len(), 3, "{fires:?}");
+    assert!(Some(fires[0]) == late.window.starts_at && Some(fires[2]) == late.window.ends_at);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn spread_moves_fires_by_a_fixed_distance() {
+    let rig = Rig::new().await;
+    let job = rig.create(JobDraft { spread_ms: 700, ..noop(draft("spread", every(1_000))) }).await;
+    rig.pass(3_500).await;
+    let offsets: HashSet<i64> = rig.executions(job.id).await.iter().map(|e| e.fire_at.millis() % 1_000).collect();
+    assert_eq!(offsets, HashSet::from([job.spread_offset_ms() as i64]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_schedule_counts_from_the_change() {
+    let rig = Rig::new().await;
+    let job = rig.create(noop(draft("moved", every(10_000)))).await;
+    rig.pass(1_000).await;
+    rig.replace(job.id, noop(draft("moved", every(1_000)))).await;
+    rig.pass(2_500).await;
+    assert_eq!(rig.seen().len(), 2);
+    rig.replace(job.id, noop(draft("moved", every(3_600_000)))).await;
+    rig.pass(3_000).await;
+    assert!(rig.seen().len() <= 3, "at most what was due at the change");
+}

@@ -1,0 +1,262 @@
+//! A whole engine on a real store, with a clock that moves only when a test says so and an action that answers as told.
+
+use campanile_cluster::solo::Solo;
+use campanile_engine::intake::{Accepted, Change, Create, JobDraft};
+use campanile_engine::metrics::Metrics;
+use campanile_engine::{Context, Handle, Options, Service};
+use campanile_model::action::{Action, ActionKind, ActionSpec, Registry, Work};
+use campanile_model::catch_up::CatchUp;
+use campanile_model::execution::{Execution, Outcome};
+use campanile_model::job::{Job, POOL_SHORT, Priority, Window};
+use campanile_model::queue::Dispatch;
+use campanile_model::random::SplitMix;
+use campanile_model::retry::{Backoff, RetryPolicy};
+use campanile_model::schedule::Schedule;
+use campanile_model::store::{ExecutionQuery, JobKey, Store};
+use campanile_model::{Clock, ExecutionId, FieldError, JobId, TenantId, Timestamp};
+use campanile_queue::memory::MemoryQueue;
+use campanile_store::sqlite::{self, SqliteStore};
+use campanile_testkit::clock::ManualClock;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub const TENANT: TenantId = TenantId::DEFAULT;
+
+/// A start that an action saw.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    pub execution: ExecutionId,
+    pub fire_at: Timestamp,
+    pub attempt: u32,
+    pub fence: u64,
+    pub payload: String,
+    pub at: Timestamp,
+}
+
+type Script = Box<dyn Fn(&Work) -> Outcome + Send + Sync>;
+
+/// A webhook that goes nowhere: it records, and answers by its script.
+pub struct Scripted {
+    clock: ManualClock,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    script: Script,
+}
+
+#[async_trait::async_trait]
+impl Action for Scripted {
+    fn kind(&self) -> ActionKind {
+        ActionKind::Webhook
+    }
+
+    fn validate(&self, config: &str) -> Result<String, Vec<FieldError>> {
+        Ok(config.to_owned())
+    }
+
+    async fn run(&self, work: &Work) -> Outcome {
+        self.seen.lock().push(Seen {
+            execution: work.execution,
+            fire_at: work.fire_at,
+            attempt: work.attempt,
+            fence: work.fence,
+            payload: work.payload.to_string(),
+            at: self.clock.now(),
+        });
+        match &*work.action.config {
+            "hang" => std::future::pending().await,
+            _ => (self.script)(work),
+        }
+    }
+}
+
+/// An instant action that records too.
+struct Instant {
+    seen: Arc<Mutex<Vec<Seen>>>,
+}
+
+#[async_trait::async_trait]
+impl Action for Instant {
+    fn kind(&self) -> ActionKind {
+        ActionKind::Noop
+    }
+
+    fn validate(&self, config: &str) -> Result<String, Vec<FieldError>> {
+        Ok(config.to_owned())
+    }
+
+    fn instant(&self, work: &Dispatch, now: Timestamp) -> Option<Outcome> {
+        let seen = Seen {
+            execution: work.execution,
+            fire_at: work.fire_at,
+            attempt: work.attempt + 1,
+            fence: 0,
+            payload: String::new(),
+            at: now,
+        };
+        self.seen.lock().push(seen);
+        Some(Outcome::Succeeded { response: None })
+    }
+
+    async fn run(&self, _work: &Work) -> Outcome {
+        Outcome::Succeeded { response: None }
+    }
+}
+
+/// The engine and everything around it.
+pub struct Rig {
+    pub clock: ManualClock,
+    pub store: Arc<dyn Store>,
+    pub handle: Handle,
+    pub metrics: Arc<Metrics>,
+    service: Option<Service>,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    dir: Arc<tempfile::TempDir>,
+}
+
+impl Rig {
+    pub async fn new() -> Self {
+        Self::scripted(|_| Outcome::Succeeded { response: None }).await
+    }
+
+    pub async fn scripted(script: impl Fn(&Work) -> Outcome + Send + Sync + 'static) -> Self {
+        let clock = ManualClock::new("2026-11-16T02:00:00Z".parse().unwrap());
+        let dir = Arc::new(tempfile::tempdir().unwrap());
+        Self::start(clock, dir, Arc::default(), Box::new(script)).await
+    }
+
+    async fn start(
+        clock: ManualClock,
+        dir: Arc<tempfile::TempDir>,
+        seen: Arc<Mutex<Vec<Seen>>>,
+        script: Script,
+    ) -> Self {
+        let store: Arc<dyn Store> = Arc::new(open(dir.path()).await);
+        let metrics = Arc::new(Metrics::default());
+        let scripted = Scripted { clock: clock.clone(), seen: seen.clone(), script };
+        let ctx = Context {
+            store: store.clone(),
+            queue: Arc::new(MemoryQueue::new()),
+            coordinator: Arc::new(Solo::new()),
+            actions: Registry::new([
+                Arc::new(scripted) as Arc<dyn Action>,
+                Arc::new(Instant { seen: seen.clone() }) as Arc<dyn Action>,
+            ]),
+            clock: Arc::new(clock.clone()),
+            random: Arc::new(SplitMix::new(42)),
+            metrics: metrics.clone(),
+            node: format!("node:test-{}", clock.monotonic_ms()).into(),
+        };
+        let service = Service::start(ctx, Options { slots: 64, drain_ms: 0 }).await.unwrap();
+        let handle = service.handle();
+        let rig = Self { clock, store, handle, metrics, service: Some(service), seen, dir };
+        rig.until("ready", || rig.handle.is_ready()).await;
+        rig
+    }
+
+    /// Stops as a deploy does, and starts again.
+    pub async fn restart(mut self, script: impl Fn(&Work) -> Outcome + Send + Sync + 'static) -> Self {
+        self.service.take().unwrap().stop().await.unwrap();
+        let (clock, dir, seen) = (self.clock.clone(), self.dir.clone(), self.seen.clone());
+        drop(self);
+        clock.advance(1);
+        Self::start(clock, dir, seen, Box::new(script)).await
+    }
+
+    /// Waits, in real time, for something that the engine's threads do by themselves.
+    pub async fn until(&self, what: &str, done: impl Fn() -> bool) {
+        for _ in 0..5_000 {
+            if done() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        panic!("{what}: did not happen in 10 s");
+    }
+
+    /// Lets time pass in small steps, giving the engine's threads a moment after each.
+    pub async fn pass(&self, ms: u64) {
+        let mut left = ms;
+        while left > 0 {
+            let step = left.min(50);
+            self.clock.advance(step);
+            left -= step;
+            tokio::time::sleep(Duration::from_millis(4)).await;
+        }
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().clone()
+    }
+
+    pub async fn create(&self, draft: JobDraft) -> Job {
+        let verdict = self.handle.create(TENANT, vec![Create { draft, keyed: None }]).await.pop().unwrap();
+        job(verdict.unwrap())
+    }
+
+    pub async fn replace(&self, id: JobId, draft: JobDraft) -> Job {
+        job(self.handle.replace(TENANT, &JobKey::Id(id), draft, Change::default()).await.unwrap())
+    }
+
+    /// All executions of a job, earliest first.
+    pub async fn executions(&self, job: JobId) -> Vec<Execution> {
+        let query = ExecutionQuery {
+            tenant: TENANT,
+            job: Some(job),
+            states: Vec::new(),
+            from: None,
+            to: None,
+            before: None,
+            limit: 10_000,
+        };
+        let mut items = self.store.list_executions(&query).await.unwrap().items;
+        items.reverse();
+        items
+    }
+}
+
+/// Opens the store; after a restart the last task of the engine before may hold it for a moment.
+async fn open(dir: &std::path::Path) -> SqliteStore {
+    let options = sqlite::Options::new(dir.join("campanile.db"));
+    for _ in 0..1_000 {
+        match SqliteStore::open(&options) {
+            Ok(store) => return store,
+            Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+    }
+    SqliteStore::open(&options).unwrap()
+}
+
+fn job(accepted: Accepted) -> Job {
+    match accepted {
+        Accepted::Job(job) => *job,
+        Accepted::Replayed(answer) => panic!("replayed {answer:?}"),
+    }
+}
+
+/// A draft of a scripted webhook with a payload of `1` and three attempts, 100 ms apart.
+pub fn draft(name: &str, schedule: Schedule) -> JobDraft {
+    JobDraft {
+        name: name.into(),
+        schedule,
+        window: Window::default(),
+        allow_past: false,
+        spread_ms: 0,
+        action: ActionSpec { kind: ActionKind::Webhook, config: "{}".into() },
+        payload: "1".into(),
+        retry: RetryPolicy { max_attempts: 3, backoff: Backoff::Fixed, initial_delay_ms: 100, max_delay_ms: 100 },
+        timeout_ms: 5_000,
+        priority: Priority::Normal,
+        pool: POOL_SHORT.into(),
+        catch_up: CatchUp::default(),
+        tags: Vec::new(),
+        paused: false,
+    }
+}
+
+pub fn every(ms: u64) -> Schedule {
+    Schedule::Every { every_ms: ms, phase_ms: 0 }
+}

@@ -1,0 +1,61 @@
+//! Idempotency keys: the answer to a request is remembered in the transaction that does what the request asks for.
+
+use super::failure::Done;
+use campanile_model::ids::TenantId;
+use campanile_model::store::{Answer, Idempotency};
+use campanile_model::time::Timestamp;
+use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
+
+/// A key that was used before.
+pub(super) enum Used {
+    /// For the same request: this was the answer.
+    Same(Answer),
+    /// For another request.
+    Other,
+}
+
+/// The statements that find and remember keys.
+pub(super) struct Keys<'c> {
+    get: CachedStatement<'c>,
+    put: CachedStatement<'c>,
+}
+
+impl<'c> Keys<'c> {
+    pub(super) fn prepare(connection: &'c Connection) -> Done<Self> {
+        Ok(Self {
+            get: connection.prepare_cached(include_str!("sql/keys/get.sql"))?,
+            put: connection.prepare_cached(include_str!("sql/keys/put.sql"))?,
+        })
+    }
+
+    /// Looks for a key that has not expired at `now`.
+    pub(super) fn find(&mut self, tenant: TenantId, key: &Idempotency, now: Timestamp) -> Done<Option<Used>> {
+        let found = self.get.query_row(params![tenant.0, key.scope, key.key, now.millis()], |row| {
+            Ok((u128::from_be_bytes(row.get(0)?), Answer { status: row.get(1)?, body: row.get(2)? }))
+        });
+        Ok(found.optional()?.map(|(fingerprint, answer)| match fingerprint == key.fingerprint {
+            true => Used::Same(answer),
+            false => Used::Other,
+        }))
+    }
+
+    /// Remembers a key; an expired one of the same name gives way.
+    pub(super) fn remember(&mut self, tenant: TenantId, key: &Idempotency) -> Done<()> {
+        self.put.execute(params![
+            tenant.0,
+            key.scope,
+            key.key,
+            key.fingerprint.to_be_bytes(),
+            key.answer.status,
+            key.answer.body,
+            key.expires_at.millis(),
+        ])?;
+        Ok(())
+    }
+}
+
+/// Forgets keys that expired before `now`.
+pub(super) fn forget(connection: &Connection, now: Timestamp, limit: usize) -> Done<usize> {
+    let mut forget = connection.prepare_cached(include_str!("sql/keys/forget.sql"))?;
+    Ok(forget.execute(params![now.millis(), limit as i64])?)
+}
