@@ -67,7 +67,9 @@ impl Targets {
         match url.scheme() {
             "https" => {}
             "http" if self.plain_http => {}
-            "http" => return refused("url_scheme", "webhooks go over https".into(), "write https:// instead of http://"),
+            "http" => {
+                return refused("url_scheme", "webhooks go over https".into(), "write https:// instead of http://");
+            }
             other => {
                 let message = format!("webhooks go over https, not `{}`", crate::config::shorten(other));
                 return refused("url_scheme", message, "write https:// and a host");
@@ -79,10 +81,16 @@ impl Targets {
         }
         let port = url.port_or_known_default().unwrap_or(0);
         if port == 0 || !(self.ports.is_empty() || self.ports.contains(&port)) {
-            return refused("url_port", format!("port {port} is not allowed for webhooks"), "use one of the allowed ports");
+            return refused(
+                "url_port",
+                format!("port {port} is not allowed for webhooks"),
+                "use one of the allowed ports",
+            );
         }
         match url.host() {
-            None | Some(Host::Domain("")) => refused("url_host", "a URL needs a host".into(), "write https:// and a host"),
+            None | Some(Host::Domain("")) => {
+                refused("url_host", "a URL needs a host".into(), "write https:// and a host")
+            }
             Some(Host::Ipv4(address)) => self.check_address(&address.to_string(), address.into()),
             Some(Host::Ipv6(address)) => self.check_address(&format!("[{address}]"), address.into()),
             Some(Host::Domain(name)) => self.check_name(name),
@@ -91,7 +99,8 @@ impl Targets {
 
     /// Checks one address of `host`.
     pub fn check_address(&self, host: &str, address: IpAddr) -> Result<(), Refused> {
-        let at = if host.trim_matches(['[', ']']) == address.to_string() { String::new() } else { format!(" at {address}") };
+        let at =
+            if host.trim_matches(['[', ']']) == address.to_string() { String::new() } else { format!(" at {address}") };
         let host = crate::config::shorten(host);
         match classify(address) {
             Verdict::Public => Ok(()),

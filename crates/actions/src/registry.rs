@@ -32,7 +32,7 @@ impl Default for Options {
             targets: Targets::default(),
             secrets: Vec::new(),
             connect_timeout_ms: 10_000,
-            idle_connections_max: 64,
+            idle_connections_max: 256,
             clock: Arc::new(SystemClock),
         }
     }

@@ -43,7 +43,10 @@ impl Webhook {
 
     async fn send(&self, target: &Target, work: &Work) -> Outcome {
         let origin = target.origin();
-        let client = match self.client.get_or_init(|| build_client(&self.options)) {
+        let client = match self.client.get_or_init(|| {
+            let resolver = Resolver::system(self.options.targets.clone());
+            build_client(&self.options, resolver)
+        }) {
             Ok(client) => client,
             Err(error) => return failure::failed("client", format!("cannot send webhooks: {error}"), true),
         };
@@ -68,7 +71,9 @@ impl Webhook {
             // A refusal stands without the rest of its body.
             _ if !status.is_success() => response.truncated = true,
             Ok(Err(error)) => return failure::settle(&origin, error),
-            Err(_) => return timed_out(work, &format!("{origin} answered {status}, but did not finish its body")),
+            Err(_) => {
+                return timed_out(work, &format!("{origin} answered {status}, but did not finish its body"));
+            }
         }
         response::settle(&origin, wishes, response)
     }
@@ -114,10 +119,10 @@ fn timed_out(work: &Work, what: &str) -> Outcome {
     Outcome::TimedOut { error: AttemptError { kind: "timeout".into(), message } }
 }
 
-fn build_client(options: &Options) -> Result<reqwest::Client, String> {
+fn build_client(options: &Options, resolver: Resolver) -> Result<reqwest::Client, String> {
     let builder = || {
         reqwest::Client::builder()
-            .dns_resolver(Arc::new(Resolver::system(options.targets.clone())))
+            .dns_resolver(Arc::new(resolver.clone()))
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
             .referer(false)
@@ -148,12 +153,42 @@ fn built_in_trust() -> Result<rustls::ClientConfig, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guard::Targets;
+    use futures_util::FutureExt;
+    use std::net::SocketAddr;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
     fn a_client_is_built_without_certificates_on_the_host() {
         let tls = built_in_trust().expect("built-in certificates");
         assert_eq!(tls.alpn_protocols.len(), 2);
         assert!(reqwest::Client::builder().tls_backend_preconfigured(tls).build().is_ok());
-        assert!(build_client(&Options::default()).is_ok());
+        let options = Options::default();
+        assert!(build_client(&options, Resolver::system(options.targets.clone())).is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_name_that_turns_to_a_private_address_is_refused_without_a_packet() {
+        let canary = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = canary.local_addr().unwrap();
+        // Alone, or hidden behind a public address that would be tried first.
+        let asked = AtomicUsize::new(0);
+        let resolver = Resolver::with(Targets { plain_http: true, ..Targets::default() }, move |_| {
+            let hidden = asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(2);
+            let public = SocketAddr::from(([203, 0, 114, 1], 0));
+            async move { Ok(if hidden { vec![public, address] } else { vec![address] }) }.boxed()
+        });
+        let webhook =
+            Webhook::new(Options { targets: Targets { plain_http: true, ..Targets::default() }, ..Options::default() });
+        let client = build_client(&webhook.options, resolver);
+        webhook.client.set(client).expect("not built yet");
+        for n in 0..100 {
+            let config = format!(r#"{{"url":"http://{n}.rebind.example:{}/"}}"#, address.port());
+            let work = campanile_testkit::conformance::action::work(&webhook, &config);
+            let outcome = webhook.run(&work).await;
+            let Outcome::Failed { error, retryable: false, .. } = outcome else { panic!("{outcome:?}") };
+            assert_eq!(error.kind, "target_private", "{}", error.message);
+        }
+        assert!(canary.accept().now_or_never().is_none(), "somebody connected");
     }
 }

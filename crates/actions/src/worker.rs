@@ -41,7 +41,8 @@ impl Action for Worker {
         Outcome::Failed {
             error: AttemptError {
                 kind: "no_worker_protocol".into(),
-                message: "no external worker protocol on this node: a node does not run a worker's handler itself".into(),
+                message: "no external worker protocol on this node: a node does not run a worker's handler itself"
+                    .into(),
             },
             retryable: false,
             retry_after_ms: None,

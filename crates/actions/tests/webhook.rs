@@ -268,7 +268,8 @@ async fn what_breaks_on_the_way_has_its_kind() {
         (format!("{plain}secret-path?token=secret-token"), "tls"),
         ("http://no-such-name.invalid/secret-path?token=secret-token".to_owned(), "dns"),
     ] {
-        let outcome = run(&webhook(), &format!(r#"{{"url":"{url}","headers":{{"authorization":"secret-token"}}}}"#)).await;
+        let outcome =
+            run(&webhook(), &format!(r#"{{"url":"{url}","headers":{{"authorization":"secret-token"}}}}"#)).await;
         assert!(!format!("{outcome:?}").contains("secret-"), "{outcome:?}");
         let Outcome::Failed { error, retryable, response, .. } = outcome else { panic!("{url}: {outcome:?}") };
         assert_eq!((error.kind.as_str(), retryable), (expected, true), "{url}: {}", error.message);

@@ -52,14 +52,12 @@ impl Client {
 
     /// `GET /v1/executions/{id}/attempts`, first one first.
     pub async fn list_attempts(&self, id: &str) -> Result<Page<Attempt>> {
-        self.send(self.request(Method::GET, &["v1", "executions", id, "attempts"]))
-            .await
+        self.send(self.request(Method::GET, &["v1", "executions", id, "attempts"])).await
     }
 
     /// `POST /v1/executions/{id}/cancel`.
     pub async fn cancel_execution(&self, id: &str) -> Result<Execution> {
         let path = ["v1", "executions", id, "cancel"];
-        self.send(self.write::<()>(Method::POST, &path, None, &WriteOptions::default()))
-            .await
+        self.send(self.write::<()>(Method::POST, &path, None, &WriteOptions::default())).await
     }
 }

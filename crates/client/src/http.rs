@@ -95,11 +95,7 @@ impl Client {
     /// Sends, and reads the answer as `T`.
     pub(crate) async fn send<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T> {
         let (url, status, body) = self.exchange(request).await?;
-        serde_json::from_slice(&body).map_err(|error| Error::Unexpected {
-            url,
-            status,
-            message: error.to_string(),
-        })
+        serde_json::from_slice(&body).map_err(|error| Error::Unexpected { url, status, message: error.to_string() })
     }
 
     /// Sends, and reads nothing of a good answer.
@@ -110,10 +106,8 @@ impl Client {
     async fn exchange(&self, request: RequestBuilder) -> Result<(String, u16, Vec<u8>)> {
         let request = request.build().map_err(|error| Error::Request(chain(&error)))?;
         let url = request.url().to_string();
-        let unreachable = |error: reqwest::Error| Error::Unreachable {
-            url: url.clone(),
-            message: chain(&error.without_url()),
-        };
+        let unreachable =
+            |error: reqwest::Error| Error::Unreachable { url: url.clone(), message: chain(&error.without_url()) };
         let mut response = self.http.execute(request).await.map_err(unreachable)?;
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
@@ -137,11 +131,7 @@ impl Client {
 }
 
 fn unexpected(url: &str, response: &Response, message: &str) -> Error {
-    Error::Unexpected {
-        url: url.to_owned(),
-        status: response.status().as_u16(),
-        message: message.to_owned(),
-    }
+    Error::Unexpected { url: url.to_owned(), status: response.status().as_u16(), message: message.to_owned() }
 }
 
 /// The message of an error and of what caused it, which is where the network's own words are.

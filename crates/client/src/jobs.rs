@@ -23,8 +23,7 @@ pub struct JobFilter {
 impl Client {
     /// `POST /v1/jobs`. The body is a [`JobSpec`](crate::wire::JobSpec), or any JSON that the server accepts.
     pub async fn create_job<B: Serialize + ?Sized>(&self, job: &B, options: &WriteOptions) -> Result<Job> {
-        self.send(self.write(Method::POST, &["v1", "jobs"], Some(job), options))
-            .await
+        self.send(self.write(Method::POST, &["v1", "jobs"], Some(job), options)).await
     }
 
     /// `POST /v1/jobs:batch`, with one result per item.
@@ -33,8 +32,7 @@ impl Client {
         struct Body<'a, B> {
             jobs: &'a [B],
         }
-        self.send(self.write(Method::POST, &["v1", "jobs:batch"], Some(&Body { jobs }), options))
-            .await
+        self.send(self.write(Method::POST, &["v1", "jobs:batch"], Some(&Body { jobs }), options)).await
     }
 
     /// `GET /v1/jobs/{job}`.
@@ -57,48 +55,37 @@ impl Client {
 
     /// `PUT /v1/jobs/{job}`: replaces; by name, creates where there is none.
     pub async fn replace_job<B: Serialize + ?Sized>(&self, job: &str, to: &B, options: &WriteOptions) -> Result<Job> {
-        self.send(self.write(Method::PUT, &["v1", "jobs", job], Some(to), options))
-            .await
+        self.send(self.write(Method::PUT, &["v1", "jobs", job], Some(to), options)).await
     }
 
     /// `PATCH /v1/jobs/{job}`: JSON merge patch.
     pub async fn patch_job<B: Serialize + ?Sized>(&self, job: &str, patch: &B, options: &WriteOptions) -> Result<Job> {
-        self.send(self.write(Method::PATCH, &["v1", "jobs", job], Some(patch), options))
-            .await
+        self.send(self.write(Method::PATCH, &["v1", "jobs", job], Some(patch), options)).await
     }
 
     /// `DELETE /v1/jobs/{job}`.
     pub async fn delete_job(&self, job: &str, options: &WriteOptions) -> Result<()> {
-        self.send_for_nothing(self.write::<()>(Method::DELETE, &["v1", "jobs", job], None, options))
-            .await
+        self.send_for_nothing(self.write::<()>(Method::DELETE, &["v1", "jobs", job], None, options)).await
     }
 
     /// `POST /v1/jobs/{job}/pause`.
     pub async fn pause_job(&self, job: &str, options: &WriteOptions) -> Result<Job> {
-        self.send(self.write::<()>(Method::POST, &["v1", "jobs", job, "pause"], None, options))
-            .await
+        self.send(self.write::<()>(Method::POST, &["v1", "jobs", job, "pause"], None, options)).await
     }
 
     /// `POST /v1/jobs/{job}/resume`.
     pub async fn resume_job(&self, job: &str, options: &WriteOptions) -> Result<Job> {
-        self.send(self.write::<()>(Method::POST, &["v1", "jobs", job, "resume"], None, options))
-            .await
+        self.send(self.write::<()>(Method::POST, &["v1", "jobs", job, "resume"], None, options)).await
     }
 
     /// `POST /v1/jobs/{job}/run`: fires now, by hand.
     pub async fn run_job(&self, job: &str, options: &WriteOptions) -> Result<Execution> {
-        self.send(self.write::<()>(Method::POST, &["v1", "jobs", job, "run"], None, options))
-            .await
+        self.send(self.write::<()>(Method::POST, &["v1", "jobs", job, "run"], None, options)).await
     }
 
     /// `GET /v1/jobs/{job}/skips`: fires that did not become executions, newest first.
     pub async fn list_skips(&self, job: &str, limit: Option<u32>) -> Result<Page<Skip>> {
         let limit = limit.map(|limit| limit.to_string());
-        self.send(self.ask(
-            Method::GET,
-            &["v1", "jobs", job, "skips"],
-            &[("limit", limit.as_deref())],
-        ))
-        .await
+        self.send(self.ask(Method::GET, &["v1", "jobs", job, "skips"], &[("limit", limit.as_deref())])).await
     }
 }

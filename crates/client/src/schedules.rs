@@ -8,14 +8,12 @@ impl Client {
     /// `POST /v1/schedules:preview`: the coming fires.
     pub async fn preview_schedule(&self, question: &ScheduleQuestion) -> Result<SchedulePreview> {
         let options = WriteOptions::default();
-        self.send(self.write(Method::POST, &["v1", "schedules:preview"], Some(question), &options))
-            .await
+        self.send(self.write(Method::POST, &["v1", "schedules:preview"], Some(question), &options)).await
     }
 
     /// `POST /v1/schedules:explain`: the meaning, in words.
     pub async fn explain_schedule(&self, question: &ScheduleQuestion) -> Result<ScheduleExplanation> {
         let options = WriteOptions::default();
-        self.send(self.write(Method::POST, &["v1", "schedules:explain"], Some(question), &options))
-            .await
+        self.send(self.write(Method::POST, &["v1", "schedules:explain"], Some(question), &options)).await
     }
 }

@@ -108,18 +108,8 @@ fn settle(finished: Finished, seed: u64) -> (Dispatch, Completion) {
     // A snooze burns no attempt.
     dispatch.attempt = if event == Event::Snooze { attempt - 1 } else { attempt };
     let wake_at = finished_at.saturating_add_ms(wait_ms.min(limits::BACKOFF_MS_MAX) as i64);
-    let completion = Completion {
-        of,
-        event,
-        reason,
-        outcome: kind,
-        started_at,
-        finished_at,
-        wake_at,
-        error,
-        response,
-        pause_job,
-    };
+    let completion =
+        Completion { of, event, reason, outcome: kind, started_at, finished_at, wake_at, error, response, pause_job };
     (dispatch, completion)
 }
 
@@ -147,7 +137,8 @@ mod tests {
             priority: Priority::Normal,
             action: ActionKind::Webhook,
         };
-        let retry = RetryPolicy { max_attempts: 3, backoff: Backoff::Exponential, initial_delay_ms: 100, max_delay_ms: 1_000 };
+        let retry =
+            RetryPolicy { max_attempts: 3, backoff: Backoff::Exponential, initial_delay_ms: 100, max_delay_ms: 1_000 };
         let of = CompletionOf::Running(AttemptFence { execution, attempt, fence: 9 });
         let at = Timestamp::from_millis(2_000);
         let finished = Finished { dispatch, of, outcome, retry, started_at: at, finished_at: at };

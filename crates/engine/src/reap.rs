@@ -86,6 +86,8 @@ async fn republish(ctx: &Context, now: Timestamp, dispatcher: &Dispatcher) -> Re
     let before = now.saturating_add_ms(-LOST_MS);
     let query = WaitingQuery { shards: Vec::new(), before, after: None, limit: limits::WRITE_ITEMS_MAX };
     let lost: Vec<_> = ctx.store.load_waiting(&query).await?;
-    dispatcher.send(lost.into_iter().filter(|w| w.dispatch.action.runner() == campanile_model::action::Runner::Node).collect());
+    dispatcher.send(
+        lost.into_iter().filter(|w| w.dispatch.action.runner() == campanile_model::action::Runner::Node).collect(),
+    );
     Ok(())
 }

@@ -22,7 +22,8 @@ pub async fn run(ctx: &Context) -> Result<usize> {
     let mut after = None;
     // A new store has nothing to recompute, but gets its mark.
     while status.jobs > 0 {
-        let query = JobQuery { after, limit: limits::PAGE_ITEMS_MAX, state: Some(JobState::Active), ..JobQuery::default() };
+        let query =
+            JobQuery { after, limit: limits::PAGE_ITEMS_MAX, state: Some(JobState::Active), ..JobQuery::default() };
         let page = ctx.store.list_jobs(&query).await?;
         after = page.items.last().map(|job| job.name.clone());
         let now = ctx.clock.now();

@@ -201,12 +201,18 @@ impl Handle {
     }
 
     /// Fires a job now, whatever its schedule. With a key, asking again names the same execution.
-    pub async fn run_now(&self, tenant: TenantId, key: &JobKey, caller_key: Option<String>) -> Result<(Execution, bool)> {
+    pub async fn run_now(
+        &self,
+        tenant: TenantId,
+        key: &JobKey,
+        caller_key: Option<String>,
+    ) -> Result<(Execution, bool)> {
         let ctx = &self.ctx;
         let job = intake::find(ctx, tenant, key).await?;
         let now = ctx.clock.now();
         let salt = ctx.random.next().to_be_bytes();
-        let execution = ExecutionId::manual(tenant, job.id, now, caller_key.as_ref().map_or(&salt[..], |k| k.as_bytes()));
+        let execution =
+            ExecutionId::manual(tenant, job.id, now, caller_key.as_ref().map_or(&salt[..], |k| k.as_bytes()));
         let dispatch = Dispatch {
             execution,
             job: job.id,
@@ -234,7 +240,8 @@ impl Handle {
                 Ok((self.execution(tenant, execution).await?, false))
             }
             FireVerdict::Replayed(answer) => {
-                let execution = answer.body.parse().map_err(|_| Error::new(Kind::Corrupt, "a remembered answer is no id"))?;
+                let execution =
+                    answer.body.parse().map_err(|_| Error::new(Kind::Corrupt, "a remembered answer is no id"))?;
                 Ok((self.execution(tenant, execution).await?, true))
             }
             FireVerdict::EpochLost(_) | FireVerdict::KeyReused => {

@@ -18,14 +18,16 @@ use campanile_model::schedule::Plan;
 use campanile_model::shard::{ShardId, shard_of};
 use campanile_model::store::{CursorMove, Fire, PlannedJob, Skip};
 use campanile_model::{ExecutionId, JobId, TenantId, Timestamp};
+use hashbrown::HashTable;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 /// The jobs of the owned shards whose next fire is near.
 pub struct Planner {
-    slots: Vec<Slot>,
+    slots: Slab,
     free: Vec<u32>,
-    by_id: HashMap<JobId, u32>,
+    /// Slots by the id of their job. The ids stay in the slots, so that an entry is four bytes.
+    by_id: HashTable<u32>,
     wheel: Wheel,
     /// Entries of the wheel whose slot has moved on.
     stale_entries: usize,
@@ -94,9 +96,9 @@ impl Planner {
     /// No jobs yet; the horizon ends at `now`.
     pub fn new(now: Timestamp) -> Self {
         Self {
-            slots: Vec::new(),
+            slots: Slab::default(),
             free: Vec::new(),
-            by_id: HashMap::new(),
+            by_id: HashTable::new(),
             wheel: Wheel::new(now),
             stale_entries: 0,
             dirty: VecDeque::new(),
@@ -140,14 +142,14 @@ impl Planner {
     }
 
     fn load_one(&mut self, job: PlannedJob) -> Option<JobId> {
-        let known = self.by_id.get(&job.id).copied();
-        if known.is_some_and(|slot| self.slots[slot as usize].version >= job.version) {
+        let known = self.find(job.id);
+        if known.is_some_and(|slot| self.slots[slot].version >= job.version) {
             return None;
         }
         let Ok(plan) = self.plan(&job.plan) else { return Some(job.id) };
         let offset_ms = spread_offset_ms(job.id, job.spread_ms) as u32;
         let mut position = Position::from(job.cursor);
-        if let Some(old) = known.map(|slot| &self.slots[slot as usize]) {
+        if let Some(old) = known.map(|slot| &self.slots[slot]) {
             position.next_at = rewind(&job, &plan, offset_ms, old).unwrap_or(position.next_at);
         }
         if let Some(slot) = known {
@@ -206,7 +208,7 @@ impl Planner {
     }
 
     fn fire(&mut self, entry: Entry, now: Timestamp, due: &mut Due) {
-        let slot = &mut self.slots[entry.slot as usize];
+        let slot = &mut self.slots[entry.slot];
         if slot.generation != entry.generation || !slot.live {
             self.stale_entries = self.stale_entries.saturating_sub(1);
             return;
@@ -218,8 +220,7 @@ impl Planner {
             None => catch_up::decide_one_off(policy, at, now.max(at)),
             Some(plan) => {
                 let ends_at = Some(slot.ends_at).filter(|&end| end != Timestamp::MAX);
-                let series =
-                    Series { plan, offset_ms: slot.offset_ms.into(), ends_at, fires_left: cursor.fires_left };
+                let series = Series { plan, offset_ms: slot.offset_ms.into(), ends_at, fires_left: cursor.fires_left };
                 catch_up::decide(policy, series, at, now.max(at))
             }
         };
@@ -237,7 +238,7 @@ impl Planner {
     /// Notes that what `due` handed out is durable.
     pub fn committed(&mut self, moves: &[Move]) {
         for step in moves {
-            let slot = &mut self.slots[step.slot as usize];
+            let slot = &mut self.slots[step.slot];
             if !slot.live || slot.generation != step.generation {
                 continue;
             }
@@ -254,7 +255,7 @@ impl Planner {
         let take = max.min(self.dirty.len());
         let mut moves = Vec::with_capacity(take);
         for slot in self.dirty.drain(..take) {
-            let slot = &mut self.slots[slot as usize];
+            let slot = &mut self.slots[slot];
             if slot.live && slot.dirty {
                 slot.dirty = false;
                 moves.push(CursorMove { job: slot.id, version: slot.version, cursor: slot.committed.cursor() });
@@ -267,8 +268,8 @@ impl Planner {
     /// Notes that the store has moved these cursors. A job with nothing to do within the horizon leaves memory.
     pub fn flushed(&mut self, moves: &[CursorMove]) {
         for step in moves {
-            let Some(&index) = self.by_id.get(&step.job) else { continue };
-            let slot = &self.slots[index as usize];
+            let Some(index) = self.find(step.job) else { continue };
+            let slot = &self.slots[index];
             let settled = slot.version == step.version && !slot.dirty && slot.planned == slot.committed;
             if !settled {
                 continue;
@@ -285,8 +286,8 @@ impl Planner {
     /// Takes cursors back that the store could not move.
     pub fn unflushed(&mut self, moves: &[CursorMove]) {
         for step in moves {
-            if let Some(&index) = self.by_id.get(&step.job) {
-                let slot = &mut self.slots[index as usize];
+            if let Some(index) = self.find(step.job) {
+                let slot = &mut self.slots[index];
                 if !slot.dirty {
                     slot.dirty = true;
                     self.dirty.push_back(index);
@@ -297,8 +298,8 @@ impl Planner {
 
     /// Forgets the jobs of these shards: they have another owner.
     pub fn forget(&mut self, shards: &[ShardId]) {
-        let gone: Vec<u32> =
-            self.by_id.iter().filter(|(id, _)| shards.contains(&shard_of(**id))).map(|(_, &slot)| slot).collect();
+        let theirs = |slot: &u32| shards.contains(&shard_of(self.slots[*slot].id));
+        let gone: Vec<u32> = self.by_id.iter().copied().filter(theirs).collect();
         gone.into_iter().for_each(|slot| self.remove(slot));
     }
 
@@ -306,27 +307,21 @@ impl Planner {
         let id = slot.id;
         let index = match self.free.pop() {
             Some(index) => {
-                slot.generation = self.slots[index as usize].generation;
-                self.slots[index as usize] = slot;
+                slot.generation = self.slots[index].generation;
+                self.slots[index] = slot;
                 index
             }
-            None => {
-                // A quarter more at a time instead of twice as much: there may be millions.
-                if self.slots.len() == self.slots.capacity() {
-                    self.slots.reserve_exact((self.slots.len() / 4).max(1_024));
-                }
-                self.slots.push(slot);
-                (self.slots.len() - 1) as u32
-            }
+            None => self.slots.push(slot),
         };
-        self.by_id.insert(id, index);
+        let slots = &self.slots;
+        self.by_id.insert_unique(hash(id), index, |&slot| hash(slots[slot].id));
         self.arm(index);
     }
 
     /// Puts a job's next fire into the wheel, unless it lies beyond the horizon: then its slot is parked until its cursor is
     /// flushed, and leaves memory.
     fn arm(&mut self, index: u32) {
-        let slot = &mut self.slots[index as usize];
+        let slot = &mut self.slots[index];
         slot.parked = slot.planned.next_at > self.horizon;
         if !slot.parked {
             self.wheel.insert(Entry { at: slot.planned.next_at, slot: index, generation: slot.generation });
@@ -334,8 +329,10 @@ impl Planner {
     }
 
     fn remove(&mut self, index: u32) {
-        let slot = &mut self.slots[index as usize];
-        self.by_id.remove(&slot.id);
+        let slot = &mut self.slots[index];
+        if let Ok(entry) = self.by_id.find_entry(hash(slot.id), |&slot| slot == index) {
+            entry.remove();
+        }
         slot.live = false;
         slot.dirty = false;
         slot.plan = None;
@@ -346,9 +343,13 @@ impl Planner {
         }
         if self.stale_entries > STALE_ENTRIES_MIN && self.stale_entries > self.wheel.len() / 2 {
             let slots = &self.slots;
-            self.wheel.retain(|e| slots[e.slot as usize].live && slots[e.slot as usize].generation == e.generation);
+            self.wheel.retain(|e| slots[e.slot].live && slots[e.slot].generation == e.generation);
             self.stale_entries = 0;
         }
+    }
+
+    fn find(&self, id: JobId) -> Option<u32> {
+        self.by_id.find(hash(id), |&slot| self.slots[slot].id == id).copied()
     }
 
     /// The parsed plan, shared by all jobs with the same text; `None` for a one-off.
@@ -364,6 +365,13 @@ impl Planner {
         self.plans.insert(text.clone(), plan.clone());
         Ok(Some(plan))
     }
+}
+
+/// Spreads ids, whose second half is random, over the table.
+fn hash(id: JobId) -> u64 {
+    let mut half = [0; 8];
+    half.copy_from_slice(&id.as_bytes()[8..]);
+    u64::from_be_bytes(half).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
 }
 
 /// Where a newer version goes on, when its row's cursor is only a lagging lower bound: fires up to the change belong to
@@ -409,6 +417,41 @@ impl From<Cursor> for Position {
             next_at: cursor.next_fire_at.unwrap_or(Timestamp::MAX),
             fires_left: cursor.fires_left.unwrap_or(u32::MAX),
         }
+    }
+}
+
+/// Slots in chunks: there may be millions, which must neither be moved to grow nor reserve twice what they need.
+#[derive(Default)]
+struct Slab {
+    /// All full but the last.
+    chunks: Vec<Vec<Slot>>,
+}
+
+const CHUNK: usize = 4_096;
+
+impl Slab {
+    fn push(&mut self, slot: Slot) -> u32 {
+        if self.chunks.last().is_none_or(|last| last.len() == CHUNK) {
+            self.chunks.push(Vec::with_capacity(CHUNK));
+        }
+        let before = (self.chunks.len() - 1) * CHUNK;
+        let last = self.chunks.last_mut().expect("a chunk with room was just made");
+        last.push(slot);
+        (before + last.len() - 1) as u32
+    }
+}
+
+impl std::ops::Index<u32> for Slab {
+    type Output = Slot;
+
+    fn index(&self, index: u32) -> &Slot {
+        &self.chunks[index as usize / CHUNK][index as usize % CHUNK]
+    }
+}
+
+impl std::ops::IndexMut<u32> for Slab {
+    fn index_mut(&mut self, index: u32) -> &mut Slot {
+        &mut self.chunks[index as usize / CHUNK][index as usize % CHUNK]
     }
 }
 

@@ -43,13 +43,60 @@ pub struct Wheel {
 struct Level {
     /// Bit n is set when slot n is not empty.
     occupied: u64,
-    slots: Vec<Vec<Entry>>,
+    slots: Vec<Bucket>,
+}
+
+/// The entries of a slot, in chunks: a coarse slot may hold millions, and must neither move them to grow nor reserve twice
+/// what it needs.
+#[derive(Debug, Default)]
+struct Bucket {
+    /// All full but the last.
+    chunks: Vec<Vec<Entry>>,
+}
+
+const CHUNK: usize = 512;
+
+impl Bucket {
+    fn len(&self) -> usize {
+        self.chunks.last().map_or(0, |last| (self.chunks.len() - 1) * CHUNK + last.len())
+    }
+
+    fn push(&mut self, entry: Entry) {
+        match self.chunks.last_mut() {
+            Some(last) if last.len() < CHUNK => last.push(entry),
+            Some(_) => {
+                let mut chunk = Vec::with_capacity(CHUNK);
+                chunk.push(entry);
+                self.chunks.push(chunk);
+            }
+            None => self.chunks.push(vec![entry]),
+        }
+    }
+
+    /// Moves up to `max` entries to `out`; says whether none is left.
+    fn drain(&mut self, mut max: usize, out: &mut Vec<Entry>) -> bool {
+        while let Some(last) = self.chunks.last_mut() {
+            let from = last.len().saturating_sub(max);
+            max -= last.len() - from;
+            out.extend(last.drain(from..));
+            if !last.is_empty() {
+                return false;
+            }
+            self.chunks.pop();
+        }
+        true
+    }
+
+    fn retain(&mut self, keep: impl FnMut(&Entry) -> bool) {
+        let kept: Vec<Entry> = std::mem::take(&mut self.chunks).into_iter().flatten().filter(keep).collect();
+        kept.into_iter().for_each(|entry| self.push(entry));
+    }
 }
 
 impl Wheel {
     /// An empty wheel at `position`: what is inserted before it counts as behind.
     pub fn new(position: Timestamp) -> Self {
-        let level = || Level { occupied: 0, slots: (0..SLOTS).map(|_| Vec::new()).collect() };
+        let level = || Level { occupied: 0, slots: (0..SLOTS).map(|_| Bucket::default()).collect() };
         let levels = (0..LEVELS).map(|_| level()).collect();
         Self { levels, position: index(position), behind: BinaryHeap::new(), len: 0 }
     }
@@ -121,11 +168,10 @@ impl Wheel {
         self.behind.retain(|entry| keep(&entry.0));
         self.len = self.behind.len();
         for level in &mut self.levels {
-            for (slot, entries) in level.slots.iter_mut().enumerate() {
-                entries.retain(&mut keep);
-                entries.shrink_to_fit();
-                self.len += entries.len();
-                if entries.is_empty() {
+            for (slot, bucket) in level.slots.iter_mut().enumerate() {
+                bucket.retain(&mut keep);
+                self.len += bucket.len();
+                if bucket.len() == 0 {
                     level.occupied &= !(1 << slot);
                 }
             }
@@ -165,20 +211,16 @@ impl Wheel {
     /// Moves up to `max` entries of a slot of one millisecond to `out`.
     fn drain(&mut self, slot: usize, max: usize, out: &mut Vec<Entry>) {
         let level = &mut self.levels[0];
-        let entries = &mut level.slots[slot];
-        let from = entries.len().saturating_sub(max);
-        out.extend(entries.drain(from..));
-        if entries.is_empty() {
+        if level.slots[slot].drain(max, out) {
             level.occupied &= !(1 << slot);
-            entries.shrink_to(SLOTS);
         }
     }
 
     /// Moves the entries of a coarse slot, whose time has come, to finer ones.
     fn cascade(&mut self, level: usize, slot: usize) {
         self.levels[level].occupied &= !(1 << slot);
-        for entry in std::mem::take(&mut self.levels[level].slots[slot]) {
-            self.place(entry);
+        for chunk in std::mem::take(&mut self.levels[level].slots[slot]).chunks {
+            chunk.into_iter().for_each(|entry| self.place(entry));
         }
     }
 }

@@ -90,7 +90,8 @@ async fn a_recurring_job_changed_under_way_misses_nothing() {
         rig.replace(job.id, JobDraft { payload: format!("{version}").into(), ..draft("busy", every(1_000)) }).await;
     }
     rig.pass(1_200).await;
-    let done: Vec<Timestamp> = rig.executions(job.id).await.iter().filter(|e| e.state == State::Succeeded).map(|e| e.fire_at).collect();
+    let done: Vec<Timestamp> =
+        rig.executions(job.id).await.iter().filter(|e| e.state == State::Succeeded).map(|e| e.fire_at).collect();
     assert_eq!(done, seconds(start, rig.now()));
     let seen = rig.seen();
     assert_eq!(seen.iter().map(|s| s.execution).collect::<HashSet<_>>().len(), seen.len(), "never twice");
@@ -128,7 +129,10 @@ async fn a_deleted_job_starts_nothing_more() {
     assert!(rig.seen().is_empty());
     let executions = rig.executions(job.id).await;
     assert_eq!((executions[0].state, executions[0].reason), (State::Skipped, Some(Reason::JobDeleted)));
-    assert_eq!(rig.handle.pause(TENANT, &JobKey::Id(job.id), Change::default()).await.unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(
+        rig.handle.pause(TENANT, &JobKey::Id(job.id), Change::default()).await.unwrap_err().kind(),
+        Kind::NotFound
+    );
     rig.create(draft("gone", every(60_000))).await;
 }
 
@@ -260,7 +264,8 @@ async fn a_clock_that_goes_back_fires_nothing_twice_and_nothing_early() {
     assert_eq!(rig.executions(new.id).await.iter().filter(|e| e.state == State::Succeeded).count(), 2);
     rig.clock.jump(3_600_000);
     rig.pass(2_000).await;
-    let fires: Vec<Timestamp> = rig.executions(job.id).await.iter().filter(|e| e.state == State::Succeeded).map(|e| e.fire_at).collect();
+    let fires: Vec<Timestamp> =
+        rig.executions(job.id).await.iter().filter(|e| e.state == State::Succeeded).map(|e| e.fire_at).collect();
     assert_eq!(fires, seconds(start, rig.now()));
     let seen = rig.seen();
     assert_eq!(seen.iter().map(|s| s.execution).collect::<HashSet<_>>().len(), seen.len(), "never twice");
@@ -279,7 +284,8 @@ async fn a_restart_goes_on_where_it_was_and_retries_what_was_running() {
     assert_eq!(rig.executions(running.id).await[0].state, State::Running);
     let rig = rig.restart(|_| Outcome::Succeeded { response: None }).await;
     rig.pass(3_000).await;
-    let fires: Vec<Timestamp> = rig.executions(ticking.id).await.iter().filter(|e| e.state == State::Succeeded).map(|e| e.fire_at).collect();
+    let fires: Vec<Timestamp> =
+        rig.executions(ticking.id).await.iter().filter(|e| e.state == State::Succeeded).map(|e| e.fire_at).collect();
     assert_eq!(fires, seconds(start, rig.now()));
     let attempts = rig.store.list_attempts(TENANT, rig.executions(running.id).await[0].id).await.unwrap();
     assert_eq!(attempts[0].outcome, Some(AttemptOutcome::WorkerLost));

@@ -153,10 +153,7 @@ impl Registry {
             return Err(vec![error.hint(format!("use one of {}", known.join(", ")))]);
         };
         let config = action.validate(&spec.config)?;
-        Ok(ActionSpec {
-            kind: spec.kind,
-            config: config.into(),
-        })
+        Ok(ActionSpec { kind: spec.kind, config: config.into() })
     }
 }
 

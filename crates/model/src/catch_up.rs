@@ -35,10 +35,7 @@ pub enum CatchUpMode {
 
 impl Default for CatchUp {
     fn default() -> Self {
-        Self {
-            mode: CatchUpMode::default(),
-            max_age_ms: limits::CATCH_UP_AGE_MS_DEFAULT,
-        }
+        Self { mode: CatchUpMode::default(), max_age_ms: limits::CATCH_UP_AGE_MS_DEFAULT }
     }
 }
 
@@ -72,11 +69,7 @@ pub struct Decision {
 pub fn decide(policy: CatchUp, series: Series<'_>, due: Timestamp, now: Timestamp) -> Decision {
     let grace_start = now.saturating_add_ms(-(limits::MISFIRE_GRACE_MS as i64));
     if due >= grace_start {
-        return Decision {
-            fires: vec![due],
-            skips: Vec::new(),
-            cursor: series.after(due, 1),
-        };
+        return Decision { fires: vec![due], skips: Vec::new(), cursor: series.after(due, 1) };
     }
     // Missed are the fires in [due, last_missed]; later ones are merely late, and come one by one.
     let last_missed = series.last_instant(due, grace_start.saturating_add_ms(-1));
@@ -102,11 +95,7 @@ pub fn decide(policy: CatchUp, series: Series<'_>, due: Timestamp, now: Timestam
         skips.push((oldest, skipped_end, passed_over));
     }
     let passed = series.count(due, last_missed);
-    Decision {
-        fires,
-        skips,
-        cursor: series.after(last_missed, passed),
-    }
+    Decision { fires, skips, cursor: series.after(last_missed, passed) }
 }
 
 /// Decides about the only fire of a one-off, due at `at`.
@@ -120,36 +109,23 @@ pub fn decide_one_off(policy: CatchUp, at: Timestamp, now: Timestamp) -> Decisio
     };
     let fires = if skip.is_none() { vec![at] } else { Vec::new() };
     let skips = skip.map(|reason| (at, at, reason)).into_iter().collect();
-    Decision {
-        fires,
-        skips,
-        cursor: Cursor::default(),
-    }
+    Decision { fires, skips, cursor: Cursor::default() }
 }
 
 /// `CatchUpMode::All`: every missed fire that is young enough, a bounded number per decision.
 fn all(series: Series<'_>, due: Timestamp, oldest: Timestamp, last_missed: Timestamp) -> Decision {
     let mut skips = Vec::new();
-    let mut cursor = Cursor {
-        next_fire_at: Some(due),
-        fires_left: series.fires_left,
-    };
+    let mut cursor = Cursor { next_fire_at: Some(due), fires_left: series.fires_left };
     if due < oldest {
         let end = last_missed.min(oldest.saturating_add_ms(-1));
         skips.push((due, end, Reason::Expired));
         cursor = series.after(end, series.count(due, end));
     }
     let mut fires = Vec::new();
-    while let Some(at) = cursor
-        .next_fire_at
-        .filter(|&at| at <= last_missed && fires.len() < limits::CATCH_UP_FIRES_MAX)
+    while let Some(at) = cursor.next_fire_at.filter(|&at| at <= last_missed && fires.len() < limits::CATCH_UP_FIRES_MAX)
     {
         fires.push(at);
-        cursor = Series {
-            fires_left: cursor.fires_left,
-            ..series
-        }
-        .after(at, 1);
+        cursor = Series { fires_left: cursor.fires_left, ..series }.after(at, 1);
     }
     Decision { fires, skips, cursor }
 }
@@ -160,18 +136,13 @@ impl Series<'_> {
         let fires_left = self.fires_left.map(|left| left.saturating_sub(passed));
         let next = next_fire(self.plan, self.offset_ms, at);
         let open = |&next: &Timestamp| fires_left != Some(0) && self.ends_at.is_none_or(|end| next <= end);
-        Cursor {
-            next_fire_at: next.filter(open),
-            fires_left,
-        }
+        Cursor { next_fire_at: next.filter(open), fires_left }
     }
 
     /// The last `n` fires in `[from, to]`.
     fn last(&self, n: usize, from: Timestamp, to: Timestamp) -> Vec<Timestamp> {
         let offset = self.offset_ms as i64;
-        let fires = self
-            .plan
-            .last(n, from.saturating_add_ms(-1 - offset), to.saturating_add_ms(-offset));
+        let fires = self.plan.last(n, from.saturating_add_ms(-1 - offset), to.saturating_add_ms(-offset));
         fires.into_iter().map(|at| at.saturating_add_ms(offset)).collect()
     }
 
@@ -180,8 +151,7 @@ impl Series<'_> {
         let Some(left) = self.fires_left else { return 0 };
         let offset = self.offset_ms as i64;
         let max = u64::from(left);
-        self.plan
-            .count(from.saturating_add_ms(-1 - offset), to.saturating_add_ms(-offset), max) as u32
+        self.plan.count(from.saturating_add_ms(-1 - offset), to.saturating_add_ms(-offset), max) as u32
     }
 
     /// The last instant in `[due, limit]` that the bounds allow.
@@ -214,49 +184,21 @@ mod tests {
     /// A job due every 10 s that missed everything since `t(100)`; it is `t(205)` now, so fires before `t(195)` are missed.
     fn check(mode: CatchUpMode, max_age_s: u64, fires_left: Option<u32>) -> Decision {
         let plan = Plan::decode("every 10000+0").unwrap();
-        let series = Series {
-            plan: &plan,
-            offset_ms: 0,
-            ends_at: None,
-            fires_left,
-        };
-        decide(
-            CatchUp {
-                mode,
-                max_age_ms: max_age_s * 1_000,
-            },
-            series,
-            t(100),
-            t(205),
-        )
+        let series = Series { plan: &plan, offset_ms: 0, ends_at: None, fires_left };
+        decide(CatchUp { mode, max_age_ms: max_age_s * 1_000 }, series, t(100), t(205))
     }
 
     fn cursor(next: i64) -> Cursor {
-        Cursor {
-            next_fire_at: Some(t(next)),
-            fires_left: None,
-        }
+        Cursor { next_fire_at: Some(t(next)), fires_left: None }
     }
 
     #[test]
     fn a_late_fire_within_the_grace_runs_under_every_policy() {
         let plan = Plan::decode("every 10000+0").unwrap();
-        let series = Series {
-            plan: &plan,
-            offset_ms: 0,
-            ends_at: None,
-            fires_left: None,
-        };
+        let series = Series { plan: &plan, offset_ms: 0, ends_at: None, fires_left: None };
         for mode in [Discard, Last, All, LastN(2)] {
             let decision = decide(CatchUp { mode, max_age_ms: 0 }, series, t(100), t(110));
-            assert_eq!(
-                decision,
-                Decision {
-                    fires: vec![t(100)],
-                    skips: vec![],
-                    cursor: cursor(110)
-                }
-            );
+            assert_eq!(decision, Decision { fires: vec![t(100)], skips: vec![], cursor: cursor(110) });
         }
     }
 
@@ -264,10 +206,7 @@ mod tests {
     fn none_discards_everything_missed() {
         let decision = check(Discard, 3_600, None);
         assert_eq!(decision.fires, []);
-        assert_eq!(
-            decision.skips,
-            [(t(100), Timestamp::from_millis(194_999), Reason::MisfireDiscarded)]
-        );
+        assert_eq!(decision.skips, [(t(100), Timestamp::from_millis(194_999), Reason::MisfireDiscarded)]);
         assert_eq!(decision.cursor, cursor(200));
     }
 
@@ -275,10 +214,7 @@ mod tests {
     fn last_runs_one_and_says_what_it_stands_for() {
         let decision = check(Last, 3_600, None);
         assert_eq!(decision.fires, [t(190)]);
-        assert_eq!(
-            decision.skips,
-            [(t(100), Timestamp::from_millis(189_999), Reason::MisfireCoalesced)]
-        );
+        assert_eq!(decision.skips, [(t(100), Timestamp::from_millis(189_999), Reason::MisfireCoalesced)]);
         assert_eq!(decision.cursor, cursor(200));
     }
 
@@ -301,10 +237,7 @@ mod tests {
         assert_eq!(check(All, 3_600, None).fires.len(), 10);
         let decision = check(All, 30, None);
         assert_eq!(decision.fires, [t(180), t(190)]);
-        assert_eq!(
-            decision.skips,
-            [(t(100), Timestamp::from_millis(174_999), Reason::Expired)]
-        );
+        assert_eq!(decision.skips, [(t(100), Timestamp::from_millis(174_999), Reason::Expired)]);
         assert_eq!(decision.cursor, cursor(200));
     }
 
@@ -312,47 +245,23 @@ mod tests {
     fn everything_too_old_is_one_skip() {
         let decision = check(Last, 1, None);
         assert_eq!(decision.fires, []);
-        assert_eq!(
-            decision.skips,
-            [(t(100), Timestamp::from_millis(194_999), Reason::Expired)]
-        );
+        assert_eq!(decision.skips, [(t(100), Timestamp::from_millis(194_999), Reason::Expired)]);
     }
 
     #[test]
     fn max_fires_ends_the_series_inside_an_outage() {
         let decision = check(Last, 3_600, Some(3));
         assert_eq!(decision.fires, [t(120)]);
-        assert_eq!(
-            decision.cursor,
-            Cursor {
-                next_fire_at: None,
-                fires_left: Some(0)
-            }
-        );
+        assert_eq!(decision.cursor, Cursor { next_fire_at: None, fires_left: Some(0) });
         let decision = check(All, 3_600, Some(3));
         assert_eq!(decision.fires, [t(100), t(110), t(120)]);
-        assert_eq!(
-            decision.cursor,
-            Cursor {
-                next_fire_at: None,
-                fires_left: Some(0)
-            }
-        );
+        assert_eq!(decision.cursor, Cursor { next_fire_at: None, fires_left: Some(0) });
         assert_eq!(check(Last, 3_600, Some(100)).cursor.fires_left, Some(90));
     }
 
     #[test]
     fn a_late_one_off_runs_unless_its_policy_says_no() {
-        let decide = |mode, now| {
-            decide_one_off(
-                CatchUp {
-                    mode,
-                    max_age_ms: 60_000,
-                },
-                t(100),
-                t(now),
-            )
-        };
+        let decide = |mode, now| decide_one_off(CatchUp { mode, max_age_ms: 60_000 }, t(100), t(now));
         assert_eq!(decide(Discard, 110).fires, [t(100)]);
         assert_eq!(decide(Discard, 111).skips, [(t(100), t(100), Reason::MisfireDiscarded)]);
         assert_eq!(decide(Last, 160).fires, [t(100)]);
@@ -362,22 +271,11 @@ mod tests {
     #[test]
     fn a_year_of_seconds_is_decided_at_once() {
         let plan = Plan::decode("every 1000+0").unwrap();
-        let series = Series {
-            plan: &plan,
-            offset_ms: 7,
-            ends_at: None,
-            fires_left: None,
-        };
+        let series = Series { plan: &plan, offset_ms: 7, ends_at: None, fires_left: None };
         let due = Timestamp::from_millis(7);
         let now = t(365 * 86_400);
-        let policy = CatchUp {
-            mode: All,
-            max_age_ms: u64::MAX,
-        };
+        let policy = CatchUp { mode: All, max_age_ms: u64::MAX };
         assert_eq!(decide(policy, series, due, now).fires.len(), limits::CATCH_UP_FIRES_MAX);
-        assert_eq!(
-            decide(CatchUp { mode: Last, ..policy }, series, due, now).fires.len(),
-            1
-        );
+        assert_eq!(decide(CatchUp { mode: Last, ..policy }, series, due, now).fires.len(), 1);
     }
 }

@@ -42,13 +42,7 @@ pub struct FieldError {
 impl FieldError {
     /// An error about `pointer`.
     pub fn new(pointer: impl Into<String>, code: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            pointer: pointer.into(),
-            code,
-            message: message.into(),
-            hint: None,
-            position: None,
-        }
+        Self { pointer: pointer.into(), code, message: message.into(), hint: None, position: None }
     }
 
     /// The same with a hint.
@@ -82,12 +76,7 @@ impl Error {
             Kind::Corrupt => "corrupt",
             Kind::Bug => "internal",
         };
-        Self {
-            kind,
-            code,
-            message: message.into(),
-            fields: Vec::new(),
-        }
+        Self { kind, code, message: message.into(), fields: Vec::new() }
     }
 
     /// The same with a more precise stable code.
@@ -98,16 +87,10 @@ impl Error {
 
     /// Input that is wrong in these fields.
     pub fn invalid(fields: Vec<FieldError>) -> Self {
-        let message = fields
-            .first()
-            .map_or_else(|| "invalid input".into(), |f| format!("{}: {}", f.pointer, f.message));
+        let message =
+            fields.first().map_or_else(|| "invalid input".into(), |f| format!("{}: {}", f.pointer, f.message));
         let code = fields.first().map_or("invalid", |f| f.code);
-        Self {
-            kind: Kind::Invalid,
-            code,
-            message,
-            fields,
-        }
+        Self { kind: Kind::Invalid, code, message, fields }
     }
 
     /// What the caller must do.

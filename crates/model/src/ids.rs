@@ -101,13 +101,7 @@ impl ExecutionId {
     fn derive(tenant: TenantId, job: JobId, fire_at: Timestamp, kind: FireKind, key: &[u8]) -> Self {
         // Every field is preceded by its length; the layout is fixed for ever, since ids are compared across releases.
         let mut input = Vec::with_capacity(64 + key.len());
-        for field in [
-            &tenant.0.to_be_bytes()[..],
-            &job.0,
-            &fire_at.millis().to_be_bytes(),
-            &[kind.code()],
-            key,
-        ] {
+        for field in [&tenant.0.to_be_bytes()[..], &job.0, &fire_at.millis().to_be_bytes(), &[kind.code()], key] {
             input.extend_from_slice(&(field.len() as u32).to_be_bytes());
             input.extend_from_slice(field);
         }
@@ -162,20 +156,11 @@ fn encode(f: &mut fmt::Formatter<'_>, prefix: &str, bytes: &[u8; 16]) -> fmt::Re
 }
 
 fn decode(text: &str, prefix: &'static str) -> Result<[u8; 16], InvalidId> {
-    let refused = || InvalidId {
-        text: text.chars().take(64).collect(),
-        prefix,
-    };
-    let digits = text
-        .strip_prefix(prefix)
-        .filter(|d| d.len() == 26)
-        .ok_or_else(refused)?;
+    let refused = || InvalidId { text: text.chars().take(64).collect(), prefix };
+    let digits = text.strip_prefix(prefix).filter(|d| d.len() == 26).ok_or_else(refused)?;
     let mut value = 0u128;
     for (i, byte) in digits.bytes().enumerate() {
-        let digit = ALPHABET
-            .iter()
-            .position(|&a| a == byte.to_ascii_uppercase())
-            .ok_or_else(refused)?;
+        let digit = ALPHABET.iter().position(|&a| a == byte.to_ascii_uppercase()).ok_or_else(refused)?;
         if i == 0 && digit > 7 {
             return Err(refused());
         }
@@ -219,17 +204,8 @@ mod tests {
         assert_eq!(job.to_string().parse::<JobId>(), Ok(job));
         let execution = ExecutionId::scheduled(TenantId::DEFAULT, job, T);
         assert_eq!(execution.to_string().parse::<ExecutionId>(), Ok(execution));
-        assert_eq!(
-            execution.to_string().to_lowercase().parse::<ExecutionId>(),
-            Ok(execution)
-        );
-        for text in [
-            "",
-            "job_",
-            "exe_01",
-            "job_ZZZZZZZZZZZZZZZZZZZZZZZZZZ",
-            "job_0000000000000000000000000U",
-        ] {
+        assert_eq!(execution.to_string().to_lowercase().parse::<ExecutionId>(), Ok(execution));
+        for text in ["", "job_", "exe_01", "job_ZZZZZZZZZZZZZZZZZZZZZZZZZZ", "job_0000000000000000000000000U"] {
             assert!(text.parse::<JobId>().is_err(), "{text}");
         }
     }
@@ -238,26 +214,11 @@ mod tests {
     fn execution_ids_are_deterministic_distinct_and_time_ordered() {
         let (a, b) = (JobId::new(T, 0, 1), JobId::new(T, 0, 2));
         let later = T.saturating_add_ms(1);
-        assert_eq!(
-            ExecutionId::scheduled(TenantId(1), a, T),
-            ExecutionId::scheduled(TenantId(1), a, T)
-        );
-        assert_ne!(
-            ExecutionId::scheduled(TenantId(1), a, T),
-            ExecutionId::scheduled(TenantId(1), b, T)
-        );
-        assert_ne!(
-            ExecutionId::scheduled(TenantId(1), a, T),
-            ExecutionId::scheduled(TenantId(2), a, T)
-        );
-        assert_ne!(
-            ExecutionId::scheduled(TenantId(1), a, T),
-            ExecutionId::manual(TenantId(1), a, T, b"")
-        );
-        assert_ne!(
-            ExecutionId::manual(TenantId(1), a, T, b"x"),
-            ExecutionId::manual(TenantId(1), a, T, b"y")
-        );
+        assert_eq!(ExecutionId::scheduled(TenantId(1), a, T), ExecutionId::scheduled(TenantId(1), a, T));
+        assert_ne!(ExecutionId::scheduled(TenantId(1), a, T), ExecutionId::scheduled(TenantId(1), b, T));
+        assert_ne!(ExecutionId::scheduled(TenantId(1), a, T), ExecutionId::scheduled(TenantId(2), a, T));
+        assert_ne!(ExecutionId::scheduled(TenantId(1), a, T), ExecutionId::manual(TenantId(1), a, T, b""));
+        assert_ne!(ExecutionId::manual(TenantId(1), a, T, b"x"), ExecutionId::manual(TenantId(1), a, T, b"y"));
         assert!(ExecutionId::scheduled(TenantId(1), a, T) < ExecutionId::scheduled(TenantId(1), b, later));
         assert!(ExecutionId::floor(T) < ExecutionId::scheduled(TenantId(1), a, T));
         assert!(ExecutionId::scheduled(TenantId(1), a, T) < ExecutionId::floor(later));

@@ -175,10 +175,7 @@ impl Job {
         let next = next_fire(plan, self.spread_offset_ms(), from);
         let open = self.state == JobState::Active && fires_left != Some(0);
         let next_fire_at = next.filter(|&at| open && self.window.ends_at.is_none_or(|end| at <= end));
-        Cursor {
-            next_fire_at,
-            fires_left,
-        }
+        Cursor { next_fire_at, fires_left }
     }
 
     /// Checks the bounds that do not depend on a backend. The schedule is checked by `Schedule::resolve`, the action's
@@ -196,21 +193,13 @@ impl Job {
             self.payload.len() <= limits::PAYLOAD_BYTES_MAX,
             "/payload",
             "payload_too_large",
-            format!(
-                "the payload has {} bytes; the limit is {}",
-                self.payload.len(),
-                limits::PAYLOAD_BYTES_MAX
-            ),
+            format!("the payload has {} bytes; the limit is {}", self.payload.len(), limits::PAYLOAD_BYTES_MAX),
         );
         check(
             (1..=limits::ATTEMPTS_MAX).contains(&self.retry.max_attempts),
             "/retry_policy/max_attempts",
             "max_attempts_invalid",
-            format!(
-                "max_attempts must be 1 to {}, got {}",
-                limits::ATTEMPTS_MAX,
-                self.retry.max_attempts
-            ),
+            format!("max_attempts must be 1 to {}, got {}", limits::ATTEMPTS_MAX, self.retry.max_attempts),
         );
         check(
             self.retry.max_delay_ms <= limits::BACKOFF_MS_MAX,
@@ -235,21 +224,13 @@ impl Job {
             (1..=limits::TIMEOUT_MS_MAX).contains(&self.timeout_ms),
             "/timeout_ms",
             "timeout_invalid",
-            format!(
-                "timeout_ms must be 1 to {} (a day), got {}",
-                limits::TIMEOUT_MS_MAX,
-                self.timeout_ms
-            ),
+            format!("timeout_ms must be 1 to {} (a day), got {}", limits::TIMEOUT_MS_MAX, self.timeout_ms),
         );
         check(
             self.spread_ms <= limits::SPREAD_MS_MAX,
             "/spread_ms",
             "spread_invalid",
-            format!(
-                "spread_ms must be at most {} (an hour), got {}",
-                limits::SPREAD_MS_MAX,
-                self.spread_ms
-            ),
+            format!("spread_ms must be at most {} (an hour), got {}", limits::SPREAD_MS_MAX, self.spread_ms),
         );
         check(
             self.tags.len() <= limits::TAGS_MAX,
@@ -262,19 +243,11 @@ impl Job {
                 !tag.is_empty() && tag.len() <= limits::TAG_BYTES_MAX && !tag.contains(char::is_control),
                 &format!("/tags/{i}"),
                 "tag_invalid",
-                format!(
-                    "a tag has 1 to {} bytes and no control characters",
-                    limits::TAG_BYTES_MAX
-                ),
+                format!("a tag has 1 to {} bytes and no control characters", limits::TAG_BYTES_MAX),
             );
         }
         if let (Some(start), Some(end)) = (self.window.starts_at, self.window.ends_at) {
-            check(
-                start <= end,
-                "/ends_at",
-                "window_empty",
-                format!("ends_at ({end}) lies before starts_at ({start})"),
-            );
+            check(start <= end, "/ends_at", "window_empty", format!("ends_at ({end}) lies before starts_at ({start})"));
         }
         check(
             self.window.max_fires != Some(0),
@@ -288,18 +261,13 @@ impl Job {
 
 /// The fixed distance by which a spread of `spread_ms` moves the fires of `job`.
 pub fn spread_offset_ms(job: JobId, spread_ms: u64) -> u64 {
-    if spread_ms == 0 {
-        0
-    } else {
-        xxh3_64(job.as_bytes()) % spread_ms
-    }
+    if spread_ms == 0 { 0 } else { xxh3_64(job.as_bytes()) % spread_ms }
 }
 
 /// The first fire strictly after `after` of a plan whose fires are moved by `offset_ms`.
 pub fn next_fire(plan: &Plan, offset_ms: u64, after: Timestamp) -> Option<Timestamp> {
     let offset = offset_ms as i64;
-    plan.next(after.saturating_add_ms(-offset))
-        .map(|at| at.saturating_add_ms(offset))
+    plan.next(after.saturating_add_ms(-offset)).map(|at| at.saturating_add_ms(offset))
 }
 
 fn is_name(name: &str) -> bool {

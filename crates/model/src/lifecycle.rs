@@ -94,9 +94,7 @@ pub struct StateSet(u16);
 /// The state after `event`.
 pub fn apply(from: State, event: Event) -> Result<State, Illegal> {
     let mut rows = TRANSITIONS.iter();
-    rows.find(|(f, e, _)| *f == from && *e == event)
-        .map(|&(_, _, to)| to)
-        .ok_or(Illegal { from, event })
+    rows.find(|(f, e, _)| *f == from && *e == event).map(|&(_, _, to)| to).ok_or(Illegal { from, event })
 }
 
 /// The states in which `event` may happen.
@@ -247,25 +245,16 @@ mod tests {
     #[test]
     fn final_states_are_left_only_by_a_recorded_decision() {
         for (from, event, _) in TRANSITIONS {
-            assert!(
-                !from.is_final() || matches!(event, Event::Replay | Event::Refire),
-                "{from:?} {event:?}"
-            );
+            assert!(!from.is_final() || matches!(event, Event::Replay | Event::Refire), "{from:?} {event:?}");
         }
-        assert!(
-            State::ALL
-                .iter()
-                .all(|s| s.is_final() == (s.code() >= Succeeded.code()))
-        );
+        assert!(State::ALL.iter().all(|s| s.is_final() == (s.code() >= Succeeded.code())));
     }
 
     #[test]
     fn all_states_can_be_reached() {
         let mut reached = vec![Pending, Blocked];
-        while let Some(to) = TRANSITIONS
-            .iter()
-            .find(|(f, _, t)| reached.contains(f) && !reached.contains(t))
-            .map(|(_, _, t)| *t)
+        while let Some(to) =
+            TRANSITIONS.iter().find(|(f, _, t)| reached.contains(f) && !reached.contains(t)).map(|(_, _, t)| *t)
         {
             reached.push(to);
         }
@@ -274,53 +263,24 @@ mod tests {
 
     #[test]
     fn settle_retries_until_the_policy_is_exhausted() {
-        let policy = RetryPolicy {
-            max_attempts: 3,
-            ..RetryPolicy::default()
-        };
+        let policy = RetryPolicy { max_attempts: 3, ..RetryPolicy::default() };
         let failed = |retryable| Outcome::Failed {
-            error: AttemptError {
-                kind: "x".into(),
-                message: String::new(),
-            },
+            error: AttemptError { kind: "x".into(), message: String::new() },
             retryable,
             retry_after_ms: None,
             pause_job: false,
             response: None,
         };
-        let timed_out = Outcome::TimedOut {
-            error: AttemptError {
-                kind: "timeout".into(),
-                message: String::new(),
-            },
-        };
+        let timed_out = Outcome::TimedOut { error: AttemptError { kind: "timeout".into(), message: String::new() } };
         for outcome in [failed(true), Outcome::Lost, timed_out] {
             assert_eq!(settle(&outcome, 1, &policy), (Event::FailRetryable, None));
             assert_eq!(settle(&outcome, 2, &policy), (Event::FailRetryable, None));
-            assert_eq!(
-                settle(&outcome, 3, &policy),
-                (Event::FailFinal, Some(Reason::AttemptsExhausted))
-            );
-            assert_eq!(
-                settle(&outcome, u32::MAX, &policy),
-                (Event::FailFinal, Some(Reason::AttemptsExhausted))
-            );
+            assert_eq!(settle(&outcome, 3, &policy), (Event::FailFinal, Some(Reason::AttemptsExhausted)));
+            assert_eq!(settle(&outcome, u32::MAX, &policy), (Event::FailFinal, Some(Reason::AttemptsExhausted)));
         }
-        assert_eq!(
-            settle(&failed(false), 1, &policy),
-            (Event::FailFinal, Some(Reason::PermanentFailure))
-        );
-        assert_eq!(
-            settle(&Outcome::Succeeded { response: None }, 9, &policy),
-            (Event::Succeed, None)
-        );
-        assert_eq!(
-            settle(&Outcome::Snoozed { for_ms: 1 }, 9, &policy),
-            (Event::Snooze, None)
-        );
-        assert_eq!(
-            settle(&Outcome::Cancelled, 1, &policy),
-            (Event::Cancel, Some(Reason::CancelledByUser))
-        );
+        assert_eq!(settle(&failed(false), 1, &policy), (Event::FailFinal, Some(Reason::PermanentFailure)));
+        assert_eq!(settle(&Outcome::Succeeded { response: None }, 9, &policy), (Event::Succeed, None));
+        assert_eq!(settle(&Outcome::Snoozed { for_ms: 1 }, 9, &policy), (Event::Snooze, None));
+        assert_eq!(settle(&Outcome::Cancelled, 1, &policy), (Event::Cancel, Some(Reason::CancelledByUser)));
     }
 }

@@ -119,10 +119,8 @@ impl FromStr for DstGap {
             "next_valid" => Ok(DstGap::NextValid),
             "shift" => Ok(DstGap::Shift),
             "skip" => Ok(DstGap::Skip),
-            _ => Err(
-                ScheduleError::new("dst_gap_invalid", format!("unknown dst_gap {}", quoted(text)))
-                    .hint("one of next_valid, shift, skip"),
-            ),
+            _ => Err(ScheduleError::new("dst_gap_invalid", format!("unknown dst_gap {}", quoted(text)))
+                .hint("one of next_valid, shift, skip")),
         }
     }
 }
@@ -164,10 +162,8 @@ impl FromStr for DstFold {
             "first" => Ok(DstFold::First),
             "second" => Ok(DstFold::Second),
             "both" => Ok(DstFold::Both),
-            _ => Err(
-                ScheduleError::new("dst_fold_invalid", format!("unknown dst_fold {}", quoted(text)))
-                    .hint("one of first, second, both"),
-            ),
+            _ => Err(ScheduleError::new("dst_fold_invalid", format!("unknown dst_fold {}", quoted(text)))
+                .hint("one of first, second, both")),
         }
     }
 }
@@ -198,12 +194,7 @@ pub struct ScheduleError {
 
 impl ScheduleError {
     fn new(code: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            position: None,
-            hint: None,
-            code,
-        }
+        Self { message: message.into(), position: None, hint: None, code }
     }
 
     fn at(mut self, start: usize, end: usize) -> Self {
@@ -221,11 +212,7 @@ impl ScheduleError {
 fn quoted(text: &str) -> String {
     const CHARS_MAX: usize = 40;
     let shown: String = text.chars().take(CHARS_MAX).flat_map(char::escape_debug).collect();
-    let dots = if text.chars().nth(CHARS_MAX).is_some() {
-        "..."
-    } else {
-        ""
-    };
+    let dots = if text.chars().nth(CHARS_MAX).is_some() { "..." } else { "" };
     format!("\"{shown}{dots}\"")
 }
 
@@ -250,22 +237,14 @@ impl Schedule {
     /// [`Schedule::At`] in the past is not refused here, since that depends on the job's `allow_past`.
     pub fn resolve(&self, seed: HashSeed<'_>, accepted_at: Timestamp) -> Result<Plan, ScheduleError> {
         let kind = match self {
-            Schedule::Cron {
-                expression,
-                zone,
-                dst_gap,
-                dst_fold,
-            } => {
+            Schedule::Cron { expression, zone, dst_gap, dst_fold } => {
                 if let Some(every) = text::every_alias(expression) {
                     return every?.resolve(seed, accepted_at);
                 }
                 let zone = zone::find(zone)?;
                 let plan = CronPlan::new(expression, Some(seed), zone, *dst_gap, *dst_fold)?;
                 // With dst_gap=skip, all the times of an expression may lie in gaps, though its dates are possible.
-                if plan
-                    .next_second(seconds_floor(accepted_at).min(SECOND_MAX / 2))
-                    .is_none()
-                {
+                if plan.next_second(seconds_floor(accepted_at).min(SECOND_MAX / 2)).is_none() {
                     return Err(plan.never_fires(expression));
                 }
                 PlanKind::Cron(Box::new(plan))
@@ -295,18 +274,12 @@ fn every_kind(every_ms: u64, phase_ms: u64) -> Result<PlanKind, ScheduleError> {
         let message = format!("phase {phase_ms} ms is not less than the period {every_ms} ms");
         return Err(ScheduleError::new("every_invalid", message).hint(format!("write {}", phase_ms % every_ms)));
     }
-    Ok(PlanKind::Every {
-        every_ms: every_ms as i64,
-        phase_ms: phase_ms as i64,
-    })
+    Ok(PlanKind::Every { every_ms: every_ms as i64, phase_ms: phase_ms as i64 })
 }
 
 fn at_kind(at: Timestamp) -> Result<PlanKind, ScheduleError> {
     if at.millis() < SECOND_MIN * 1000 || at.millis() > SECOND_MAX * 1000 {
-        return Err(ScheduleError::new(
-            "at_invalid",
-            "an instant outside the years 1970 to 9999",
-        ));
+        return Err(ScheduleError::new("at_invalid", "an instant outside the years 1970 to 9999"));
     }
     Ok(PlanKind::At(at))
 }
@@ -369,23 +342,14 @@ impl Plan {
             Some(("at", at)) => at_kind(Timestamp::from_millis(at.parse().map_err(|_| invalid())?))?,
             Some(("every", rest)) => {
                 let (every, phase) = rest.split_once('+').ok_or_else(invalid)?;
-                every_kind(
-                    every.parse().map_err(|_| invalid())?,
-                    phase.parse().map_err(|_| invalid())?,
-                )?
+                every_kind(every.parse().map_err(|_| invalid())?, phase.parse().map_err(|_| invalid())?)?
             }
             Some(("cron", rest)) => {
                 let (rest, fold) = rest.rsplit_once(" fold=").ok_or_else(invalid)?;
                 let (rest, gap) = rest.rsplit_once(" gap=").ok_or_else(invalid)?;
                 let (expression, zone) = rest.rsplit_once(" @").ok_or_else(invalid)?;
                 let zone = zone::find(zone)?;
-                PlanKind::Cron(Box::new(CronPlan::new(
-                    expression,
-                    None,
-                    zone,
-                    gap.parse()?,
-                    fold.parse()?,
-                )?))
+                PlanKind::Cron(Box::new(CronPlan::new(expression, None, zone, gap.parse()?, fold.parse()?)?))
             }
             _ => return Err(invalid()),
         };

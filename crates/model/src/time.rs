@@ -36,11 +36,7 @@ impl Timestamp {
 
     /// How many milliseconds this instant lies after `earlier`; zero when it does not.
     pub const fn ms_since(self, earlier: Timestamp) -> u64 {
-        if self.0 > earlier.0 {
-            self.0.abs_diff(earlier.0)
-        } else {
-            0
-        }
+        if self.0 > earlier.0 { self.0.abs_diff(earlier.0) } else { 0 }
     }
 }
 
@@ -69,11 +65,7 @@ impl FromStr for Timestamp {
         }
         let parsed: jiff::Timestamp = text.parse().map_err(|_| refused())?;
         let timestamp = Timestamp(parsed.as_millisecond());
-        if timestamp > Timestamp::LATEST {
-            Err(refused())
-        } else {
-            Ok(timestamp)
-        }
+        if timestamp > Timestamp::LATEST { Err(refused()) } else { Ok(timestamp) }
     }
 }
 
@@ -96,25 +88,16 @@ mod tests {
 
     #[test]
     fn instants_round_trip_as_rfc_3339() {
-        for text in [
-            "1970-01-01T00:00:00Z",
-            "2026-11-16T02:00:00.123Z",
-            "9999-12-30T22:00:00Z",
-        ] {
+        for text in ["1970-01-01T00:00:00Z", "2026-11-16T02:00:00.123Z", "9999-12-30T22:00:00Z"] {
             assert_eq!(text.parse::<Timestamp>().unwrap().to_string(), text);
         }
     }
 
     #[test]
     fn leap_seconds_and_junk_are_refused() {
-        for text in [
-            "2016-12-31T23:59:60Z",
-            "",
-            "tomorrow",
-            "2026-13-01T00:00:00Z",
-            "2026-11-16",
-            "9999-12-31T00:00:00Z",
-        ] {
+        for text in
+            ["2016-12-31T23:59:60Z", "", "tomorrow", "2026-13-01T00:00:00Z", "2026-11-16", "9999-12-31T00:00:00Z"]
+        {
             assert!(text.parse::<Timestamp>().is_err(), "{text} was accepted");
         }
     }

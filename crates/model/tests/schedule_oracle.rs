@@ -48,10 +48,7 @@ fn zones() -> Vec<Zone> {
                 break;
             }
             let (before, after) = (offset_of(&zone, at - 1), offset_of(&zone, at));
-            assert!(
-                at % MINUTE == 0 && before % MINUTE == 0 && after % MINUTE == 0,
-                "{name}: not in whole minutes"
-            );
+            assert!(at % MINUTE == 0 && before % MINUTE == 0 && after % MINUTE == 0, "{name}: not in whole minutes");
             if before != after {
                 changes.push((at, before, after));
             }
@@ -59,13 +56,7 @@ fn zones() -> Vec<Zone> {
         distinct.entry((first_offset, changes)).or_insert(name);
     }
     let zones = distinct.into_iter();
-    zones
-        .map(|((first_offset, changes), name)| Zone {
-            name,
-            first_offset,
-            changes,
-        })
-        .collect()
+    zones.map(|((first_offset, changes), name)| Zone { name, first_offset, changes }).collect()
 }
 
 // The oracle's own reading of an expression.
@@ -141,11 +132,7 @@ fn day_item(item: &str, date: Date) -> bool {
             return false;
         };
         // The nearest weekday of the same month: at most two days away.
-        let mut candidates: Vec<Date> = date
-            .first_of_month()
-            .series(jiff::Span::new().days(1))
-            .take(31)
-            .collect();
+        let mut candidates: Vec<Date> = date.first_of_month().series(jiff::Span::new().days(1)).take(31).collect();
         candidates.retain(|candidate| candidate.month() == date.month() && !is_weekend(*candidate));
         let distance = |candidate: &Date| (candidate.day() - wanted.day()).abs();
         return candidates.into_iter().min_by_key(distance) == Some(date);
@@ -173,11 +160,7 @@ struct Matcher<'a> {
 
 impl<'a> Matcher<'a> {
     fn new(text: &'a Text) -> Self {
-        Matcher {
-            text,
-            day: i64::MIN,
-            day_matches: false,
-        }
+        Matcher { text, day: i64::MIN, day_matches: false }
     }
 
     /// Whether the wall clock's reading matches.
@@ -210,10 +193,7 @@ fn oracle(zone: &Zone, text: &Text, gap: DstGap, fold: DstFold, from: i64, to: i
         if matcher.matches(local) {
             // In a repeated hour: before the change it is the first pass, after it the second.
             let second_pass = previous.is_some_and(|(at, before, _)| local < at + before);
-            let first_pass = zone
-                .changes
-                .get(passed)
-                .is_some_and(|(at, _, after)| local >= at + after);
+            let first_pass = zone.changes.get(passed).is_some_and(|(at, _, after)| local >= at + after);
             let wanted = match fold {
                 _ if !text.fixed_time => true,
                 DstFold::First => !second_pass,
@@ -228,11 +208,7 @@ fn oracle(zone: &Zone, text: &Text, gap: DstGap, fold: DstFold, from: i64, to: i
     }
     if text.fixed_time {
         let mut matcher = Matcher::new(text);
-        for &(at, before, after) in zone
-            .changes
-            .iter()
-            .filter(|change| change.0 >= from - DAY && change.0 <= to)
-        {
+        for &(at, before, after) in zone.changes.iter().filter(|change| change.0 >= from - DAY && change.0 <= to) {
             // The skipped readings of the clock, if it went forward.
             let mut local = at + before;
             while local < at + after {
@@ -330,26 +306,13 @@ fn draw_days(draw: &mut Draw, date: Date) -> (String, String, String) {
 
 fn draw_policy(draw: &mut Draw) -> (DstGap, DstFold) {
     let gap = [DstGap::NextValid, DstGap::Shift, DstGap::Skip][draw.below(3) as usize];
-    (
-        gap,
-        [DstFold::First, DstFold::Second, DstFold::Both][draw.below(3) as usize],
-    )
+    (gap, [DstFold::First, DstFold::Second, DstFold::Both][draw.below(3) as usize])
 }
 
 fn resolve(expression: &str, zone: &str, gap: DstGap, fold: DstFold) -> Option<Plan> {
-    let schedule = Schedule::Cron {
-        expression: expression.to_owned(),
-        zone: zone.to_owned(),
-        dst_gap: gap,
-        dst_fold: fold,
-    };
-    match schedule.resolve(
-        HashSeed {
-            tenant: "acme",
-            job: "report",
-        },
-        Timestamp::from_millis(YEAR_1973 * 1000),
-    ) {
+    let schedule =
+        Schedule::Cron { expression: expression.to_owned(), zone: zone.to_owned(), dst_gap: gap, dst_fold: fold };
+    match schedule.resolve(HashSeed { tenant: "acme", job: "report" }, Timestamp::from_millis(YEAR_1973 * 1000)) {
         Ok(plan) => Some(plan),
         Err(error) => {
             assert_eq!(error.code, "cron_never_fires", "{expression}: {error:?}");
@@ -367,15 +330,7 @@ fn next(plan: &Plan, after: i64) -> Option<i64> {
 
 /// Compares all fires of a window, and the answers from some instants between them.
 fn compare(zone: &Zone, plan: &Plan, expected: &BTreeSet<i64>, from: i64, to: i64, draw: &mut Draw) {
-    let case = || {
-        format!(
-            "{} in {} from {} to {}",
-            plan.encode(),
-            zone.name,
-            stamp(from),
-            stamp(to)
-        )
-    };
+    let case = || format!("{} in {} from {} to {}", plan.encode(), zone.name, stamp(from), stamp(to));
     let mut found = Vec::new();
     let mut after = from - 1;
     while let Some(at) = next(plan, after).filter(|at| *at <= to) {
@@ -386,18 +341,9 @@ fn compare(zone: &Zone, plan: &Plan, expected: &BTreeSet<i64>, from: i64, to: i6
     let expected_list: Vec<i64> = expected.iter().copied().collect();
     if found != expected_list {
         let show = |list: &[i64], other: &[i64]| -> Vec<String> {
-            list.iter()
-                .filter(|at| !other.contains(at))
-                .take(5)
-                .map(|at| stamp(*at).to_string())
-                .collect()
+            list.iter().filter(|at| !other.contains(at)).take(5).map(|at| stamp(*at).to_string()).collect()
         };
-        panic!(
-            "{}: missing {:?}, extra {:?}",
-            case(),
-            show(&expected_list, &found),
-            show(&found, &expected_list)
-        );
+        panic!("{}: missing {:?}, extra {:?}", case(), show(&expected_list, &found), show(&found, &expected_list));
     }
     for _ in 0..4 {
         let after = from + draw.below(to - from);
@@ -436,14 +382,8 @@ fn every_clock_change_of_every_zone() {
             }
         }
     }
-    println!(
-        "{} zones, {change_count} changes, {case_count} cases, {fire_count} fires",
-        zones.len()
-    );
-    assert!(
-        change_count > 10_000 && case_count > 12 * change_count,
-        "{change_count} changes, {case_count} cases"
-    );
+    println!("{} zones, {change_count} changes, {case_count} cases, {fire_count} fires", zones.len());
+    assert!(change_count > 10_000 && case_count > 12 * change_count, "{change_count} changes, {case_count} cases");
     assert!(fire_count > 1_000_000, "too few fires to mean anything: {fire_count}");
 }
 
@@ -456,9 +396,7 @@ fn whole_years_of_sparse_expressions() {
         let zone = &zones[draw.below(zones.len() as i64) as usize];
         let from = (YEAR_1973 + draw.below(YEAR_2041 - YEAR_1973 - 500 * DAY)) / MINUTE * MINUTE;
         let to = from + 400 * DAY;
-        let date = jiff::tz::Offset::UTC
-            .to_datetime(stamp(from + draw.below(400) * DAY))
-            .date();
+        let date = jiff::tz::Offset::UTC.to_datetime(stamp(from + draw.below(400) * DAY)).date();
         let (day, month, weekday) = draw_days(&mut draw, date);
         let expression = format!("{} {} {day} {month} {weekday}", draw.below(60), draw.below(4));
         let (gap, fold) = draw_policy(&mut draw);
@@ -477,21 +415,11 @@ fn whole_years_of_sparse_expressions() {
 #[test]
 fn the_oracle_knows_the_rule_of_debian() {
     let zones = zones();
-    let zone = zones
-        .iter()
-        .find(|zone| zone.name == "America/New_York" || zone.name == "America/Detroit")
-        .unwrap();
+    let zone = zones.iter().find(|zone| zone.name == "America/New_York" || zone.name == "America/Detroit").unwrap();
     let (spring, fall) = (1_805_007_600, 1_793_512_800);
     let fires = |expression: &str, at: i64| -> Vec<i64> {
         let text = Text::read(expression);
-        let found = oracle(
-            zone,
-            &text,
-            DstGap::NextValid,
-            DstFold::First,
-            at - 2 * HOUR,
-            at + 2 * HOUR,
-        );
+        let found = oracle(zone, &text, DstGap::NextValid, DstFold::First, at - 2 * HOUR, at + 2 * HOUR);
         found.into_iter().map(|fire| (fire - at) / MINUTE).collect()
     };
     assert_eq!(fires("30 2 * * *", spring), [0]);

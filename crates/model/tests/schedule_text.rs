@@ -7,10 +7,7 @@ use campanile_model::schedule::{
 use campanile_model::time::Timestamp;
 use proptest::prelude::*;
 
-const SEED: HashSeed<'static> = HashSeed {
-    tenant: "acme",
-    job: "report",
-};
+const SEED: HashSeed<'static> = HashSeed { tenant: "acme", job: "report" };
 
 fn check_refusal(text: &str, error: &ScheduleError) {
     assert!(!error.message.is_empty() && !error.code.is_empty());
@@ -52,12 +49,9 @@ fn check(text: &str, zone: &str) {
     assert!(!explain(&schedule, &plan, from).words.is_empty());
 }
 
-const SPECIAL_ITEMS: [&str; 12] = [
-    "L", "LW", "15W", "5L", "?", "H", "H/7", "H(1-5)", "H(2-9)/3", "MON", "jan", "FRI-7",
-];
-const HEADS: [&str; 10] = [
-    "every ", "@every ", "in ", "rate(", "at ", "P", "cron ", "every", "at", "",
-];
+const SPECIAL_ITEMS: [&str; 12] =
+    ["L", "LW", "15W", "5L", "?", "H", "H/7", "H(1-5)", "H(2-9)/3", "MON", "jan", "FRI-7"];
+const HEADS: [&str; 10] = ["every ", "@every ", "in ", "rate(", "at ", "P", "cron ", "every", "at", ""];
 
 fn item() -> impl Strategy<Value = String> {
     prop_oneof![

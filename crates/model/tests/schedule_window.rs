@@ -82,10 +82,7 @@ fn a_year_of_an_every_second_job_is_not_walked() {
     let january = Plan::decode("cron * * * * 1 * @UTC gap=next_valid fold=first").unwrap();
     let december: Timestamp = "2026-12-15T00:00:00Z".parse().unwrap();
     let last = january.last(2, Timestamp::MIN, december);
-    assert_eq!(
-        last,
-        ["2026-01-31T23:59:58Z", "2026-01-31T23:59:59Z"].map(|text| text.parse().unwrap())
-    );
+    assert_eq!(last, ["2026-01-31T23:59:58Z", "2026-01-31T23:59:59Z"].map(|text| text.parse().unwrap()));
 }
 
 #[test]
@@ -96,18 +93,10 @@ fn the_ends_of_time() {
         assert_eq!(plan.count(Timestamp::MAX, Timestamp::MIN, 9), 0);
         assert_eq!(plan.last(0, Timestamp::MIN, Timestamp::MAX), []);
         let last = plan.last(2, Timestamp::MIN, Timestamp::MAX);
-        assert!(
-            last.is_sorted() && last.iter().all(|at| plan.first_at_or_after(*at) == Some(*at)),
-            "{text}"
-        );
+        assert!(last.is_sorted() && last.iter().all(|at| plan.first_at_or_after(*at) == Some(*at)), "{text}");
         assert_eq!(plan.last(usize::MAX, Timestamp::MAX, Timestamp::MIN), []);
         assert_eq!(
-            plan.last(
-                usize::MAX,
-                Timestamp::from_millis(TO - 5000),
-                Timestamp::from_millis(TO)
-            )
-            .len() as u64,
+            plan.last(usize::MAX, Timestamp::from_millis(TO - 5000), Timestamp::from_millis(TO)).len() as u64,
             plan.count(Timestamp::from_millis(TO - 5000), Timestamp::from_millis(TO), 99),
             "{text}"
         );

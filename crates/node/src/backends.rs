@@ -29,10 +29,12 @@ pub struct Backends {
 pub async fn open(config: &Config) -> Result<Backends> {
     let store: Arc<dyn Store> = match config.store.kind {
         StoreKind::Sqlite => {
+            // Whole, so that `status` tells where it is to whoever asks, wherever they are.
+            let data_dir = std::path::absolute(&config.data_dir).unwrap_or_else(|_| config.data_dir.clone());
             let options = sqlite::Options {
                 readers: config.store.readers,
                 cache_bytes: config.store.cache_bytes,
-                ..sqlite::Options::new(config.data_dir.join(STORE_FILE))
+                ..sqlite::Options::new(data_dir.join(STORE_FILE))
             };
             let opened = tokio::task::spawn_blocking(move || SqliteStore::open(&options)).await;
             Arc::new(opened.map_err(|_| Error::new(Kind::Bug, "opening the store panicked"))??)

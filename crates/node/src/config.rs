@@ -5,11 +5,14 @@
 //! variable of `engine.slots` is `CAMPANILE_ENGINE_SLOTS`. Unknown variables are left alone, because container platforms
 //! make up names such as `CAMPANILE_SERVER_PORT`.
 
+mod settings;
+
 use campanile_model::limits;
-use campanile_model::schedule::{format_duration_ms, parse_duration_ms};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+
+pub use settings::{SETTINGS, Setting};
 
 /// Everything that can be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,154 +125,6 @@ impl Config {
             ..embedded
         }
     }
-}
-
-/// One thing that can be set.
-pub struct Setting {
-    /// Its name in the file, with its section.
-    pub key: &'static str,
-    /// What it does.
-    pub about: &'static str,
-    set: fn(&mut Config, &str) -> Result<(), String>,
-    get: fn(&Config) -> String,
-}
-
-/// All that can be set, in the order in which it is shown.
-pub const SETTINGS: &[Setting] = &[
-    Setting {
-        key: "data_dir",
-        about: "directory of the store and the secrets; created with mode 0700",
-        set: |c, v| {
-            if v.is_empty() {
-                return Err("a directory is missing".into());
-            }
-            c.data_dir = v.into();
-            Ok(())
-        },
-        get: |c| c.data_dir.display().to_string(),
-    },
-    Setting {
-        key: "server.listen",
-        about: "address and port of the API; port 0 takes a free one",
-        set: |c, v| put(&mut c.server.listen, v, "an address and a port, such as 127.0.0.1:8080"),
-        get: |c| c.server.listen.to_string(),
-    },
-    Setting {
-        key: "server.insecure_no_auth",
-        about: "listen beyond this host although there is no authentication yet",
-        set: |c, v| put(&mut c.server.insecure_no_auth, v, "true or false"),
-        get: |c| c.server.insecure_no_auth.to_string(),
-    },
-    Setting {
-        key: "engine.slots",
-        about: "attempts that run at the same time",
-        set: |c, v| {
-            put(&mut c.engine.slots, v, "a whole number")?;
-            within(c.engine.slots as u64, 1, limits::SLOTS_MAX as u64)
-        },
-        get: |c| c.engine.slots.to_string(),
-    },
-    Setting {
-        key: "engine.drain",
-        about: "how long running attempts get to end when the node stops",
-        set: |c, v| duration(&mut c.engine.drain_ms, v),
-        get: |c| format_duration_ms(c.engine.drain_ms),
-    },
-    Setting {
-        key: "store.kind",
-        about: "sqlite: one file in the data directory",
-        set: |c, v| match v {
-            "sqlite" => {
-                c.store.kind = StoreKind::Sqlite;
-                Ok(())
-            }
-            _ => Err(format!("`{v}` is not a store; this release has sqlite")),
-        },
-        get: |c| match c.store.kind {
-            StoreKind::Sqlite => "sqlite".into(),
-        },
-    },
-    Setting {
-        key: "store.readers",
-        about: "threads that read the store",
-        set: |c, v| {
-            put(&mut c.store.readers, v, "a whole number")?;
-            within(c.store.readers as u64, 1, 64)
-        },
-        get: |c| c.store.readers.to_string(),
-    },
-    Setting {
-        key: "store.cache_bytes",
-        about: "page cache of the store's writer",
-        set: |c, v| put(&mut c.store.cache_bytes, v, "a number of bytes"),
-        get: |c| c.store.cache_bytes.to_string(),
-    },
-    Setting {
-        key: "actions.allow_private_targets",
-        about: "let webhooks go to loopback and private networks",
-        set: |c, v| put(&mut c.actions.allow_private_targets, v, "true or false"),
-        get: |c| c.actions.allow_private_targets.to_string(),
-    },
-    Setting {
-        key: "actions.allow_plain_http",
-        about: "let webhooks go without TLS",
-        set: |c, v| put(&mut c.actions.allow_plain_http, v, "true or false"),
-        get: |c| c.actions.allow_plain_http.to_string(),
-    },
-    Setting {
-        key: "actions.ports",
-        about: "the only ports that webhooks may go to; empty for any",
-        set: |c, v| {
-            let ports = v.split([',', ' ']).filter(|port| !port.is_empty());
-            let parse = |port: &str| port.parse().map_err(|_| format!("`{port}` is not a port"));
-            c.actions.ports = ports.map(parse).collect::<Result<_, _>>()?;
-            Ok(())
-        },
-        get: |c| format!("[{}]", c.actions.ports.iter().map(u16::to_string).collect::<Vec<_>>().join(", ")),
-    },
-    Setting {
-        key: "actions.connect_timeout",
-        about: "how long a webhook waits for a connection",
-        set: |c, v| duration(&mut c.actions.connect_timeout_ms, v),
-        get: |c| format_duration_ms(c.actions.connect_timeout_ms),
-    },
-    Setting {
-        key: "log.format",
-        about: "text or json",
-        set: |c, v| {
-            c.log.format = <LogFormat as clap::ValueEnum>::from_str(v, true).map_err(|_| format!("`{v}` is neither text nor json"))?;
-            Ok(())
-        },
-        get: |c| match c.log.format {
-            LogFormat::Text => "text".into(),
-            LogFormat::Json => "json".into(),
-        },
-    },
-    Setting {
-        key: "log.level",
-        about: "error, warn, info, debug or trace; or directives such as info,campanile_engine=debug",
-        set: |c, v| {
-            let parsed = tracing_subscriber::EnvFilter::builder().parse(v);
-            parsed.map_err(|error| format!("`{v}` is not a log level: {error}"))?;
-            c.log.level = v.into();
-            Ok(())
-        },
-        get: |c| c.log.level.clone(),
-    },
-];
-
-fn put<T: std::str::FromStr>(slot: &mut T, value: &str, expected: &str) -> Result<(), String> {
-    *slot = value.parse().map_err(|_| format!("`{value}` is not {expected}"))?;
-    Ok(())
-}
-
-fn duration(slot: &mut u64, value: &str) -> Result<(), String> {
-    *slot = parse_duration_ms(value).map_err(|error| format!("`{value}` is not a duration such as 10s: {error}"))?;
-    Ok(())
-}
-
-fn within(value: u64, min: u64, max: u64) -> Result<(), String> {
-    if (min..=max).contains(&value) { Ok(()) } else { Err(format!("must be {min} to {max}, got {value}")) }
 }
 
 /// Where a value came from.
@@ -460,60 +315,4 @@ fn distance(a: &str, b: &str) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sources(toml: &str, env: &[(&str, &str)], flags: &[(&'static str, &str)]) -> (tempfile::TempDir, Sources) {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("campanile.toml");
-        std::fs::write(&path, toml).unwrap();
-        let own = |(k, v): &(&str, &str)| ((*k).to_owned(), (*v).to_owned());
-        let flags = flags.iter().map(|(k, v)| (*k, (*v).to_owned())).collect();
-        (dir, Sources { base: Config::embedded(), file: Some(path), env: env.iter().map(own).collect(), flags })
-    }
-
-    #[test]
-    fn flags_beat_the_environment_which_beats_the_file() {
-        let toml = "data_dir = '/a'\n[engine]\nslots = 5\ndrain = '3s'\n[actions]\nports = [443, 8443]\n";
-        let env = [("CAMPANILE_ENGINE_SLOTS", "6"), ("CAMPANILE_DATA_DIR", "/b"), ("CAMPANILE_SERVER_PORT", "tcp://x")];
-        let (_dir, sources) = sources(toml, &env, &[("engine.slots", "7")]);
-        let loaded = sources.load().unwrap();
-        assert_eq!(loaded.config.engine, Engine { slots: 7, drain_ms: 3_000 });
-        assert_eq!(loaded.config.data_dir, Path::new("/b"));
-        assert_eq!(loaded.config.actions.ports, [443, 8443]);
-        let origin = |key| loaded.rows().find(|(s, ..)| s.key == key).unwrap().2;
-        assert_eq!(origin("engine.slots"), Origin::Flag);
-        assert_eq!(origin("data_dir"), Origin::Env("CAMPANILE_DATA_DIR".into()));
-        assert!(matches!(origin("engine.drain"), Origin::File(_)));
-        assert_eq!(origin("log.level"), Origin::Default);
-    }
-
-    #[test]
-    fn all_problems_are_reported_at_once() {
-        let toml = "[engine]\nslot = 5\ndrain = 'soon'\n[server]\nlisten = '0.0.0.0:80'\n[store]\nkind = 'access'\n";
-        let (_dir, sources) = sources(toml, &[("CAMPANILE_LOG_FORMAT", "xml")], &[("engine.slots", "0")]);
-        let problems = sources.load().unwrap_err().join("\n");
-        for part in ["did you mean `engine.slots`?", "engine.drain", "access", "xml", "must be 1 to", "no authentication"] {
-            assert!(problems.contains(part), "{part} is missing in\n{problems}");
-        }
-    }
-
-    #[test]
-    fn every_setting_reads_what_it_shows() {
-        for base in [Config::embedded(), Config::dev()] {
-            let mut read = Config::embedded();
-            for setting in SETTINGS {
-                let shown = (setting.get)(&base);
-                let shown = shown.trim_matches(['[', ']']);
-                (setting.set)(&mut read, shown).unwrap_or_else(|e| panic!("{}: {e}", setting.key));
-            }
-            assert_eq!(read, base);
-        }
-    }
-
-    #[test]
-    fn a_file_that_is_not_toml_is_a_problem_and_not_a_panic() {
-        let (_dir, sources) = sources("= = =", &[], &[]);
-        assert_eq!(sources.load().unwrap_err().len(), 1);
-    }
-}
+mod tests;

@@ -39,19 +39,25 @@ impl Node {
     /// Starts everything. Returns when the node listens and fires.
     pub async fn start(config: &Config) -> Result<Self, Failure> {
         raise_open_files();
+        // Payloads and answers are in the store's files: nobody else's business.
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
         secrets::create_data_dir(&config.data_dir).map_err(|error| {
             let dir = config.data_dir.display();
-            Failure::new(Code::Failed, format!("cannot create data directory {dir}: {error}")).hint("choose another with --data-dir")
+            Failure::new(Code::Failed, format!("cannot create data directory {dir}: {error}"))
+                .hint("choose another with --data-dir")
         })?;
         // The port first: a second `campanile dev` should say that the port is taken, and touch nothing.
         let listener = listen(config.server.listen).await?;
-        let unusable = |error: std::io::Error| Failure::new(Code::Failed, format!("cannot use data directory: {error}"));
+        let unusable =
+            |error: std::io::Error| Failure::new(Code::Failed, format!("cannot use data directory: {error}"));
         let address = listener.local_addr().map_err(unusable)?;
+        tracing::info!(%address, "listening; opening the store");
         let parts = backends::open(config).await?;
         let secret = secrets::webhook_secret(&config.data_dir).map_err(unusable)?;
         let secret = Secret::parse(&secret).map_err(|error| {
             let path = config.data_dir.join("webhook-secret");
-            Failure::new(Code::Failed, format!("{}: {error}", path.display())).hint("delete the file to get a new secret")
+            Failure::new(Code::Failed, format!("{}: {error}", path.display()))
+                .hint("delete the file to get a new secret")
         })?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let ctx = Context {
@@ -65,7 +71,8 @@ impl Node {
             node: name().map_err(unusable)?.into(),
         };
         let options = campanile_server::Options::new(secrets::cursor_key(&config.data_dir).map_err(unusable)?);
-        let service = Service::start(ctx, Options { slots: config.engine.slots, drain_ms: config.engine.drain_ms }).await?;
+        let service =
+            Service::start(ctx, Options { slots: config.engine.slots, drain_ms: config.engine.drain_ms }).await?;
         let (stop_api, mut stopped) = watch::channel(false);
         let router = campanile_server::router(service.handle(), options.clone());
         let api = tokio::spawn(async move {
@@ -87,12 +94,6 @@ impl Node {
     /// Where the API listens.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
-    }
-
-    /// The engine.
-    #[allow(dead_code, reason = "for `bench`, which drives the engine without HTTP")]
-    pub fn handle(&self) -> Handle {
-        self.service.handle()
     }
 
     /// Runs until a signal, then stops in order; or until the engine cannot go on, which is a failure.
@@ -137,16 +138,31 @@ impl Node {
     }
 }
 
+/// The API of an engine that `bench` drives, on a free port of this host, until the process ends.
+pub async fn serve_for_bench(engine: Handle) -> std::io::Result<SocketAddr> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+    let address = listener.local_addr()?;
+    let options = campanile_server::Options::new(secrets::random()?);
+    let router = campanile_server::router(engine, options.clone());
+    tokio::spawn(async move { campanile_server::serve(listener, router, &options, std::future::pending()).await });
+    Ok(address)
+}
+
 fn engine_stopped() -> Failure {
-    Failure::new(Code::Failed, "the engine stopped by itself").hint("the log says why; nothing that was acknowledged is lost")
+    Failure::new(Code::Failed, "the engine stopped by itself")
+        .hint("the log says why; nothing that was acknowledged is lost")
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| {
         let failure = Failure::new(Code::Failed, format!("cannot listen on {address}: {error}"));
         match error.kind() {
-            std::io::ErrorKind::AddrInUse => failure.hint("is Campanile running already? `campanile status` tells; or choose another port"),
-            std::io::ErrorKind::PermissionDenied => failure.hint("ports below 1024 need privileges; choose another port"),
+            std::io::ErrorKind::AddrInUse => {
+                failure.hint("is Campanile running already? `campanile status` tells; or choose another port")
+            }
+            std::io::ErrorKind::PermissionDenied => {
+                failure.hint("ports below 1024 need privileges; choose another port")
+            }
             _ => failure,
         }
     })

@@ -261,7 +261,9 @@ impl Side {
                 break;
             }
             let wants = |name: &Arc<str>| waiter.pools.is_empty() || waiter.pools.contains(name);
-            let Some(i) = open.iter().position(|(name, _)| wants(name)) else { continue };
+            let Some(i) = open.iter().position(|(name, _)| wants(name)) else {
+                continue;
+            };
             let (name, pool) = &mut open[i];
             let share = waiter.limit.min(pool.waiting - pool.promised);
             pool.promised += share;

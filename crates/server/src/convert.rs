@@ -25,40 +25,36 @@ pub struct Reader<'a> {
     faults: &'a mut Faults,
 }
 
-/// The draft that was sent, or nothing where `faults` says why.
-pub fn draft(input: &JobInput, faults: &mut Faults) -> Option<JobDraft> {
+/// The draft that was sent. Where `faults` has something about a field, the draft has a harmless value in its place, so that
+/// the engine can still look for faults in the others.
+pub fn draft(input: &JobInput, faults: &mut Faults) -> JobDraft {
     let mut read = Reader { pointers: &input.pointers, faults };
-    let schedule = read.schedule(&input.schedule);
-    let window = read.window(&input.schedule);
-    let action = read.action(input);
-    let payload = read.payload(input);
-    let retry = read.retry(input);
-    let timeout_ms = read.span("/timeout_ms", &input.timeout, limits::TIMEOUT_MS_DEFAULT);
-    let priority = read.word("/priority", "priority_invalid", &input.priority, &Priority::ALL, Priority::as_str);
-    let pool = read.pool(input);
-    let catch_up = read.catch_up(&input.catch_up);
-    let spread_ms = read.span("/spread_ms", &input.spread, 0);
-    if input.name.is_none() {
+    // Where a field was sent and is wrong, its own fault is recorded already.
+    if input.name.is_none() && !read.faults.are_about(&input.pointers.sent("/name")) {
         read.refuse("/name", "name_missing", "a job needs a `name`");
     }
-    let faultless = read.faults.is_empty();
-    let draft = JobDraft {
-        name: input.name.clone()?,
-        schedule: schedule?,
-        window: window?,
+    let noop = || ActionSpec { kind: ActionKind::Noop, config: "{}".into() };
+    JobDraft {
+        name: input.name.clone().unwrap_or_else(|| "unnamed".to_owned()),
+        schedule: read.schedule(&input.schedule).unwrap_or(Schedule::None),
+        window: read.window(&input.schedule).unwrap_or_default(),
         allow_past: input.schedule.allow_past,
-        spread_ms: spread_ms?,
-        action: action?,
-        payload: payload?.into(),
-        retry: retry?,
-        timeout_ms: timeout_ms?,
-        priority: priority?.unwrap_or_default(),
-        pool: pool?.into(),
-        catch_up: catch_up?,
+        spread_ms: read.span("/spread_ms", &input.spread, 0).unwrap_or_default(),
+        action: read.action(input).unwrap_or_else(noop),
+        payload: read.payload(input).into(),
+        retry: read.retry(input).unwrap_or_default(),
+        timeout_ms: read
+            .span("/timeout_ms", &input.timeout, limits::TIMEOUT_MS_DEFAULT)
+            .unwrap_or(limits::TIMEOUT_MS_DEFAULT),
+        priority: read
+            .word("/priority", "priority_invalid", &input.priority, &Priority::ALL, Priority::as_str)
+            .flatten()
+            .unwrap_or_default(),
+        pool: read.pool(input).unwrap_or_else(|| POOL_SHORT.to_owned()).into(),
+        catch_up: read.catch_up(&input.catch_up).unwrap_or_default(),
         tags: input.tags.clone(),
         paused: input.paused.unwrap_or_default(),
-    };
-    faultless.then_some(draft)
+    }
 }
 
 /// The schedule that was sent with a question, or nothing where `faults` says why.
@@ -189,7 +185,9 @@ impl Reader<'_> {
                 Schedule::After { delay_ms: self.span_of("/schedule/after", after)? }
             }
             ScheduleInput { text: Some(text), .. } if called == Some(Called::Cron) => cron(text),
-            ScheduleInput { text: Some(text), .. } if called == Some(Called::After) && parse_duration_ms(text).is_ok() => {
+            ScheduleInput { text: Some(text), .. }
+                if called == Some(Called::After) && parse_duration_ms(text).is_ok() =>
+            {
                 Schedule::After { delay_ms: parse_duration_ms(text).unwrap_or_default() }
             }
             ScheduleInput { text: Some(text), .. } => match parse_text(text, zone) {
@@ -274,7 +272,8 @@ impl Reader<'_> {
         let found = all.iter().copied().find(|&one| name(one) == sent);
         if found.is_none() {
             let names: Vec<_> = all.iter().map(|&one| name(one)).collect();
-            let fault = FieldProblem::new(self.pointers.sent(canonical), code, format!("`{}` is not known", shown(sent)));
+            let fault =
+                FieldProblem::new(self.pointers.sent(canonical), code, format!("`{}` is not known", shown(sent)));
             self.faults.add(fault.hint(format!("one of {}", names.join(", "))));
         }
         found.map(Some)
@@ -282,8 +281,7 @@ impl Reader<'_> {
 
     fn action(&mut self, input: &JobInput) -> Option<ActionSpec> {
         let Some(action) = &input.action else {
-            // Where an action was sent, its own fault is recorded already.
-            if self.faults.is_empty() || !input.pointers.knows("/action") {
+            if !self.faults.are_about(&input.pointers.sent("/action")) {
                 self.refuse("/action", "action_missing", "a job needs an `action` or a `target`");
             }
             return None;
@@ -293,14 +291,15 @@ impl Reader<'_> {
         Some(ActionSpec { kind, config: action.config.as_str().into() })
     }
 
-    fn payload(&mut self, input: &JobInput) -> Option<String> {
+    fn payload(&mut self, input: &JobInput) -> String {
         let payload = input.payload.as_deref().unwrap_or("null");
         if payload.len() > limits::PAYLOAD_BYTES_MAX {
-            let message = format!("the payload has {} bytes; the limit is {}", payload.len(), limits::PAYLOAD_BYTES_MAX);
+            let message =
+                format!("the payload has {} bytes; the limit is {}", payload.len(), limits::PAYLOAD_BYTES_MAX);
             self.refuse("/payload", "payload_too_large", message);
-            return None;
+            return "null".to_owned();
         }
-        Some(payload.to_owned())
+        payload.to_owned()
     }
 
     fn retry(&mut self, input: &JobInput) -> Option<RetryPolicy> {
@@ -314,7 +313,8 @@ impl Reader<'_> {
                 None
             }
         };
-        let backoff = self.word("/retry_policy/backoff", "backoff_invalid", &retry.backoff, &Backoff::ALL, Backoff::as_str);
+        let backoff =
+            self.word("/retry_policy/backoff", "backoff_invalid", &retry.backoff, &Backoff::ALL, Backoff::as_str);
         let initial = self.span("/retry_policy/initial_delay_ms", &retry.initial_delay, default.initial_delay_ms);
         let longest = self.span("/retry_policy/max_delay_ms", &retry.max_delay, default.max_delay_ms);
         let (initial_delay_ms, mut max_delay_ms) = (initial?, longest?);
@@ -339,7 +339,8 @@ impl Reader<'_> {
         };
         match (&input.pool, by_duration) {
             (Some(pool), Some(other)) if pool != other => {
-                let message = format!("`pool` says `{}`, estimated_duration means `{other}`; send one of them", shown(pool));
+                let message =
+                    format!("`pool` says `{}`, estimated_duration means `{other}`; send one of them", shown(pool));
                 self.refuse("/estimated_duration", "field_duplicate", message);
                 None
             }
@@ -357,7 +358,9 @@ impl Reader<'_> {
             (Some("NONE"), None) => CatchUpMode::None,
             (Some("LAST"), None) => CatchUpMode::Last,
             (Some("ALL"), None) => CatchUpMode::All,
-            (Some("LAST_N") | None, Some(n)) if (1..=limits::CATCH_UP_FIRES_MAX as u32).contains(&n) => CatchUpMode::LastN(n),
+            (Some("LAST_N") | None, Some(n)) if (1..=limits::CATCH_UP_FIRES_MAX as u32).contains(&n) => {
+                CatchUpMode::LastN(n)
+            }
             (Some("LAST_N") | None, _) => {
                 let message = format!("LAST_N needs `n`, 1 to {}", limits::CATCH_UP_FIRES_MAX);
                 self.refuse("/catch_up/n", "catch_up_invalid", message);
@@ -467,7 +470,10 @@ pub fn next_fires(job: &Job, now: Timestamp, n: usize) -> Vec<wire::Fire> {
             at: at.to_string(),
             note: match offset {
                 0 => fire.note,
-                ms => Some(format!("{} later than the schedule says, by its spread", campanile_model::schedule::format_duration_ms(ms))),
+                ms => Some(format!(
+                    "{} later than the schedule says, by its spread",
+                    campanile_model::schedule::format_duration_ms(ms)
+                )),
             },
             local: fire.local,
         }));
@@ -554,7 +560,7 @@ pub fn execution(execution: &Execution) -> wire::Execution {
         kind: execution.kind.as_str().to_owned(),
         status: state.clone(),
         state,
-        is_final: is_final(execution.state),
+        is_final: execution.state.is_final(),
         reason: execution.reason.map(|reason| reason.as_str().to_owned()),
         attempt: execution.attempt,
         fence_token: execution.fence,
@@ -571,11 +577,6 @@ pub fn execution(execution: &Execution) -> wire::Execution {
         outcome: execution.outcome.map(|outcome| outcome.as_str().to_owned()),
         error: execution.error.as_ref().map(error_shown),
     }
-}
-
-/// Whether an execution is over.
-pub fn is_final(state: State) -> bool {
-    matches!(state, State::Succeeded | State::Dead | State::Cancelled | State::Skipped)
 }
 
 /// An attempt, as shown.
@@ -610,7 +611,9 @@ fn response_shown(response: &Response) -> wire::Response {
 fn text_of(body: &[u8], truncated: bool) -> Option<&str> {
     match std::str::from_utf8(body) {
         Ok(text) => Some(text),
-        Err(error) if truncated && error.error_len().is_none() => std::str::from_utf8(&body[..error.valid_up_to()]).ok(),
+        Err(error) if truncated && error.error_len().is_none() => {
+            std::str::from_utf8(&body[..error.valid_up_to()]).ok()
+        }
         Err(_) => None,
     }
 }

@@ -32,7 +32,8 @@ pub(crate) fn check(key: &str) -> Result<String, Refusal> {
 }
 
 fn invalid() -> Refusal {
-    let detail = format!("an Idempotency-Key has 1 to {IDEMPOTENCY_KEY_BYTES_MAX} printable ASCII characters, and occurs once");
+    let detail =
+        format!("an Idempotency-Key has 1 to {IDEMPOTENCY_KEY_BYTES_MAX} printable ASCII characters, and occurs once");
     Refusal::bad_request("idempotency_key_invalid", detail)
 }
 

@@ -15,6 +15,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
 use std::time::Duration;
 use tokio::task::AbortHandle;
+use tracing::Instrument;
 
 /// Longest address.
 const URI_BYTES_MAX: usize = 8 * 1024;
@@ -70,7 +71,10 @@ pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) 
     if is_read && query_value(request.uri().query(), "wait").is_some() {
         limit += WAIT_MAX;
     }
-    let task = tokio::spawn(next.run(request));
+    // What is logged on the way carries the id that the client is told.
+    let id = request.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default();
+    let span = tracing::info_span!("request", request_id = id);
+    let task = tokio::spawn(next.run(request).instrument(span));
     let _ends_with_us = is_read.then(|| AbortOnDrop(task.abort_handle()));
     match tokio::time::timeout(limit, task).await {
         Ok(Ok(response)) => response,
@@ -80,7 +84,11 @@ pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) 
             Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail).into_response()
         }
         Err(_) => {
-            let detail = if is_read { "it took too long" } else { "it took too long and may still happen: read before you send it again, or send it with the same Idempotency-Key" };
+            let detail = if is_read {
+                "it took too long"
+            } else {
+                "it took too long and may still happen: read before you send it again, or send it with the same Idempotency-Key"
+            };
             Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "timeout", detail).into_response()
         }
     }

@@ -32,7 +32,8 @@ impl FromRequestParts<App> for Head {
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Refusal> {
         // The address as the client wrote it; behind the alias `/api`, the router sees only a part of it.
-        let uri = parts.extensions.get::<axum::extract::OriginalUri>().map_or_else(|| parts.uri.clone(), |uri| uri.0.clone());
+        let uri =
+            parts.extensions.get::<axum::extract::OriginalUri>().map_or_else(|| parts.uri.clone(), |uri| uri.0.clone());
         let query = url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
         Ok(Self { headers: parts.headers.clone(), uri, query })
     }
@@ -49,13 +50,24 @@ impl Head {
                     Some(name) => format!("; did you mean `{name}`?"),
                     None => format!("; there are {}", all().collect::<Vec<_>>().join(", ")),
                 };
-                return Err(Refusal::bad_request("parameter_unknown", format!("there is no parameter `{shown}`{hint}")));
+                return Err(Refusal::bad_request(
+                    "parameter_unknown",
+                    format!("there is no parameter `{shown}`{hint}"),
+                ));
             }
             if self.query[..i].iter().any(|(earlier, _)| earlier == name) {
-                return Err(Refusal::bad_request("parameter_duplicate", format!("the parameter `{name}` occurs twice")));
+                return Err(Refusal::bad_request(
+                    "parameter_duplicate",
+                    format!("the parameter `{name}` occurs twice"),
+                ));
             }
         }
         Ok(Params { query: &self.query })
+    }
+
+    /// The id of the request.
+    pub(crate) fn request_id(&self) -> &str {
+        self.headers.get("x-request-id").and_then(|id| id.to_str().ok()).unwrap_or_default()
     }
 
     /// The version that the client wants to change, and its key.
@@ -180,7 +192,9 @@ fn is_length_limit(error: &(dyn std::error::Error + 'static)) -> bool {
 fn malformed(why: json::Malformed) -> Refusal {
     match why {
         json::Malformed::NotUtf8 => Refusal::bad_request("utf8_invalid", "the body is not UTF-8"),
-        json::Malformed::NotJson(error) => Refusal::bad_request("json_invalid", format!("the body is not JSON: {error}")),
+        json::Malformed::NotJson(error) => {
+            Refusal::bad_request("json_invalid", format!("the body is not JSON: {error}"))
+        }
         json::Malformed::TooDeep => {
             Refusal::bad_request("json_too_deep", format!("the body is nested deeper than {}", limits::JSON_DEPTH_MAX))
         }
@@ -198,7 +212,8 @@ fn content_length(headers: &HeaderMap) -> Option<u64> {
 /// JSON without a content coding; a missing type is taken for JSON.
 fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
     let refused = |code: &str, detail: String| Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, code, detail));
-    let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or("?").trim().to_ascii_lowercase());
+    let text =
+        |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or("?").trim().to_ascii_lowercase());
     if text(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
         return refused("encoding_unsupported", "send the body without Content-Encoding".into());
     }

@@ -55,7 +55,10 @@ fn api() -> OpenApiRouter<App> {
 }
 
 fn server() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(health::healthz)).routes(routes!(health::readyz)).routes(routes!(docs::openapi_json))
+    OpenApiRouter::new()
+        .routes(routes!(health::healthz))
+        .routes(routes!(health::readyz))
+        .routes(routes!(docs::openapi_json))
 }
 
 /// The OpenAPI document of the routes.

@@ -9,6 +9,7 @@
 pub mod action;
 pub mod coordinator;
 pub mod queue;
+pub mod store;
 
 use std::time::Duration;
 

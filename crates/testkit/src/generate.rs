@@ -170,11 +170,13 @@ pub fn any_job() -> impl Strategy<Value = Job> {
     let texts = (any::<String>(), any::<String>(), any::<String>(), "[^/:\\pC]{1,60}", "[a-z]{1,20}");
     let bounds = (instants(), instants(), instants(), any::<Option<u32>>(), any::<Option<u32>>());
     let policies = (0..3usize, any::<[u64; 5]>(), 0..4usize, any::<u32>(), 1..1_000u32);
-    let rest = (any::<u64>(), 0..4usize, 0..3usize, proptest::collection::vec("[^\\pC]{1,20}", 0..5), any::<[i64; 2]>());
+    let rest =
+        (any::<u64>(), 0..4usize, 0..3usize, proptest::collection::vec("[^\\pC]{1,20}", 0..5), any::<[i64; 2]>());
     (schedule, texts, bounds, policies, rest).prop_map(|(schedule, texts, bounds, policies, rest)| {
         let (plan, config, payload, name, pool) = texts;
         let (starts_at, ends_at, next_fire_at, max_fires, fires_left) = bounds;
-        let (backoff, [spread_ms, initial_delay_ms, max_delay_ms, timeout_ms, max_age_ms], mode, n, max_attempts) = policies;
+        let (backoff, [spread_ms, initial_delay_ms, max_delay_ms, timeout_ms, max_age_ms], mode, n, max_attempts) =
+            policies;
         let (random, priority, action, tags, [created_at, updated_at]) = rest;
         Job {
             id: JobId::new(START, 0, random),

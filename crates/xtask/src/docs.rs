@@ -3,19 +3,18 @@
 //! The first two come from `model` and its source; tests compare them, so that `cargo test` alone notices a drift. The
 //! third is what the binary itself says, and therefore needs it built.
 
-use crate::steps::{cargo, cargo_command};
+use crate::steps::cargo;
 use crate::{read, root};
 use campanile_model::lifecycle::{Event, State, TRANSITIONS, diagram};
 use campanile_model::schedule::format_duration_ms;
+use std::process::Command;
 
 /// A page: its path, and what writes it.
 type Page = (&'static str, fn() -> Result<String, String>);
 
 const PAGES: &[Page] = &[
     ("docs/internals/state-machine.md", || Ok(state_machine())),
-    ("docs/reference/limits.md", || {
-        limits(&read("crates/model/src/limits.rs")?)
-    }),
+    ("docs/reference/limits.md", || limits(&read("crates/model/src/limits.rs")?)),
     ("docs/reference/cli.md", cli),
 ];
 
@@ -60,22 +59,17 @@ fn state_machine() -> String {
         let to = rows.first().map_or("", |(.., to)| to.as_str());
         page.push_str(&format!("| {event:?} | {} | {to} |\n", from.join(", ")));
     }
-    let finals: Vec<_> = State::ALL
-        .into_iter()
-        .filter(|state| state.is_final())
-        .map(State::as_str)
-        .collect();
-    page.push_str(&format!(
-        "\nFinal, so that nothing more happens by itself: {}.\n",
-        finals.join(", ")
-    ));
+    let finals: Vec<_> = State::ALL.into_iter().filter(|state| state.is_final()).map(State::as_str).collect();
+    page.push_str(&format!("\nFinal, so that nothing more happens by itself: {}.\n", finals.join(", ")));
     page
 }
 
 /// The constants of `limits.rs` as a table. Reads the source, because the meaning of each is in its comment.
 fn limits(source: &str) -> Result<String, String> {
     let mut page = head("Limits", "crates/model/src/limits.rs");
-    page.push_str("Beyond them, input is refused with an error that names the limit.\n\n");
+    page.push_str(
+        "Input beyond a limit is refused with an error that names it. The last ones bound the engine itself.\n\n",
+    );
     page.push_str("| Limit | Value | Meaning |\n|---|---|---|\n");
     let mut meaning = String::new();
     for line in source.lines() {
@@ -97,10 +91,7 @@ fn constant(line: &str) -> Option<(&str, &str)> {
 }
 
 fn product(expression: &str) -> Option<u64> {
-    expression
-        .split('*')
-        .map(|factor| factor.trim().replace('_', "").parse::<u64>().ok())
-        .product()
+    expression.split('*').map(|factor| factor.trim().replace('_', "").parse::<u64>().ok()).product()
 }
 
 fn with_unit(name: &str, value: u64) -> String {
@@ -129,7 +120,7 @@ fn grouped(value: u64) -> String {
 /// What the binary says about itself: its help, and that of every command below it.
 fn cli() -> Result<String, String> {
     cargo(&["build", "--quiet", "--package", "campanile"])?;
-    let mut page = head("Command line", "the output of `campanile --help`");
+    let mut page = head("Command line", "the output of `campanile -h`");
     page.push_str(
         "How to use it is told in the [guide](../guides/cli.md); exit codes are on [their own page](exit-codes.md).\n",
     );
@@ -150,22 +141,19 @@ fn describe(page: &mut String, words: &mut Vec<String>) -> Result<(), String> {
 }
 
 fn help_of(words: &[String]) -> Result<String, String> {
-    let shown = format!("campanile {} --help", words.join(" "));
-    let mut command = cargo_command(&["run", "--quiet", "--package", "campanile", "--"]);
+    let shown = format!("campanile {} -h", words.join(" "));
+    // Built into the same folder as we are.
+    let us = std::env::current_exe().map_err(|error| format!("cannot find the binary: {error}"))?;
+    let name = format!("campanile{}", std::env::consts::EXE_SUFFIX);
+    let mut command = Command::new(us.with_file_name(name));
     // The same width for everybody, and nothing of the environment in the defaults shown.
     for name in std::env::vars_os().map(|(name, _)| name) {
         if name.to_string_lossy().starts_with("CAMPANILE_") {
             command.env_remove(&name);
         }
     }
-    command
-        .env("COLUMNS", "100")
-        .env("NO_COLOR", "1")
-        .args(words)
-        .arg("--help");
-    let output = command
-        .output()
-        .map_err(|error| format!("cannot run `{shown}`: {error}"))?;
+    command.env("COLUMNS", "100").env("NO_COLOR", "1").args(words).arg("-h");
+    let output = command.output().map_err(|error| format!("cannot run `{shown}`: {error}"))?;
     if !output.status.success() {
         return Err(format!("`{shown}` ended with {}", output.status));
     }
@@ -188,6 +176,7 @@ fn commands(help: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn the_state_diagram_is_the_table() {
@@ -198,15 +187,8 @@ mod tests {
     #[test]
     fn the_limits_page_is_the_source() {
         let source = read("crates/model/src/limits.rs").unwrap();
-        assert_eq!(
-            read("docs/reference/limits.md").unwrap(),
-            limits(&source).unwrap(),
-            "run `cargo xtask docs`"
-        );
-        assert_eq!(
-            limits(&source).unwrap().matches("| `").count(),
-            source.matches("pub const ").count()
-        );
+        assert_eq!(read("docs/reference/limits.md").unwrap(), limits(&source).unwrap(), "run `cargo xtask docs`");
+        assert_eq!(limits(&source).unwrap().matches("| `").count(), source.matches("pub const ").count());
     }
 
     #[test]
@@ -223,5 +205,55 @@ mod tests {
         let help = "Runs jobs\n\nCommands:\n  dev     one process\n          two lines\n  job     jobs\n  help    this\n\nOptions:\n  -h";
         assert_eq!(commands(help), ["dev", "job"]);
         assert!(commands("Usage: x\n\nOptions:\n  -h").is_empty());
+    }
+
+    /// What stands between a marker and the next quote, for every marker in the sources of all crates.
+    fn quoted_after(markers: &[&str]) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        for source in sources() {
+            for marker in markers {
+                let rests = source.split(marker).skip(1);
+                found.extend(rests.filter_map(|rest| rest.split_once('"')).map(|(code, _)| code.to_owned()));
+            }
+        }
+        found
+    }
+
+    fn sources() -> Vec<String> {
+        let mut folders = vec![root().join("crates")];
+        let mut sources = Vec::new();
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|extension| extension == "rs")
+                    && !path.ends_with("xtask/src/docs.rs")
+                {
+                    sources.push(std::fs::read_to_string(path).unwrap());
+                }
+            }
+        }
+        sources
+    }
+
+    #[test]
+    fn the_errors_page_has_all_codes_and_no_other() {
+        let page = read("docs/reference/errors.md").unwrap();
+        let cells = page.lines().filter(|line| line.starts_with("| ")).flat_map(|row| row.split('|'));
+        // A cell of codes has nothing else in it.
+        let bare = |cell: &&str| cell.split('`').step_by(2).all(|rest| rest.chars().all(|c| ", .".contains(c)));
+        let words: BTreeSet<&str> = cells.filter(bare).flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+        let sources = sources();
+        for code in words.iter().filter(|code| !code.starts_with("http_")) {
+            let quoted = format!("\"{code}\"");
+            assert!(sources.iter().any(|source| source.contains(&quoted)), "no code `{code}` in the sources");
+        }
+        let codes = quoted_after(&["with_code(\"", "bad_request(\"", "ScheduleError::new(\""]);
+        // Kept inside: an owner's lost shard, and a stored plan that cannot be read.
+        let inside = ["epoch_lost", "plan_invalid"];
+        for code in codes.iter().filter(|code| !inside.contains(&code.as_str())) {
+            assert!(words.contains(code.as_str()), "the code `{code}` is missing on the page");
+        }
     }
 }

@@ -21,11 +21,7 @@ pub fn check() -> Result<(), String> {
     for page in &pages {
         let text = std::fs::read_to_string(page).map_err(|error| format!("cannot read {}: {error}", page.display()))?;
         let name = page.strip_prefix(&root).unwrap_or(page).display();
-        faults.extend(
-            faults_of(&root, page, &text)
-                .into_iter()
-                .map(|fault| format!("{name}: {fault}")),
-        );
+        faults.extend(faults_of(&root, page, &text).into_iter().map(|fault| format!("{name}: {fault}")));
     }
     if faults.is_empty() {
         eprintln!("{} pages, every link and file named in them exists", pages.len());
@@ -83,11 +79,7 @@ fn prose(text: &str) -> Vec<(usize, &str)> {
 
 /// The targets of `[words](target)`.
 fn links(line: &str) -> Vec<&str> {
-    line.split("](")
-        .skip(1)
-        .filter_map(|rest| rest.split_once(')'))
-        .map(|(target, _)| target)
-        .collect()
+    line.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target).collect()
 }
 
 /// What stands between backticks.
@@ -110,11 +102,7 @@ fn link_fault(page: &Path, link: &str) -> Option<String> {
         return None;
     }
     let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
-    let target = if path.is_empty() {
-        page.to_owned()
-    } else {
-        page.parent()?.join(path)
-    };
+    let target = if path.is_empty() { page.to_owned() } else { page.parent()?.join(path) };
     if !target.exists() {
         return Some(format!("the link to {link} leads nowhere"));
     }
@@ -122,27 +110,15 @@ fn link_fault(page: &Path, link: &str) -> Option<String> {
         return None;
     }
     let text = std::fs::read_to_string(&target).unwrap_or_default();
-    let found = prose(&text)
-        .into_iter()
-        .filter_map(|(_, line)| anchor_of(line))
-        .any(|known| known == anchor);
+    let found = prose(&text).into_iter().filter_map(|(_, line)| anchor_of(line)).any(|known| known == anchor);
     (!found).then(|| format!("the link to {link} names a heading that is not there"))
 }
 
 /// The anchor of a heading, as hosts of Markdown make it.
 fn anchor_of(line: &str) -> Option<String> {
-    let words = line
-        .trim_start_matches('#')
-        .strip_prefix(' ')
-        .filter(|_| line.starts_with('#'))?;
-    let kept = words
-        .trim()
-        .chars()
-        .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
-    Some(
-        kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() })
-            .collect(),
-    )
+    let words = line.trim_start_matches('#').strip_prefix(' ').filter(|_| line.starts_with('#'))?;
+    let kept = words.trim().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    Some(kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect())
 }
 
 #[cfg(test)]
@@ -166,18 +142,12 @@ mod tests {
             "[x](src/main.rs) [y](nowhere.md) `xtask/src/links.rs` `xtask/src/gone.rs`\n```\n[z](gone.md)\n```\n";
         let faults = faults_of(&root, &page, text);
         assert_eq!(faults.len(), 2, "{faults:?}");
-        assert!(
-            faults[0].contains("nowhere.md") && faults[1].contains("gone.rs"),
-            "{faults:?}"
-        );
+        assert!(faults[0].contains("nowhere.md") && faults[1].contains("gone.rs"), "{faults:?}");
     }
 
     #[test]
     fn headings_have_anchors() {
-        assert_eq!(
-            anchor_of("## If the disk is full, then...").as_deref(),
-            Some("if-the-disk-is-full-then")
-        );
+        assert_eq!(anchor_of("## If the disk is full, then...").as_deref(), Some("if-the-disk-is-full-then"));
         assert_eq!(anchor_of("#hashtag"), None);
         assert_eq!(anchor_of("text"), None);
     }

@@ -14,12 +14,8 @@ type Step = (&'static str, fn() -> Result<(), String>);
 const STEPS: &[Step] = &[
     ("check-links", links::check),
     ("fmt", || cargo(&["fmt", "--all", "--check"])),
-    ("clippy", || {
-        cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
-    }),
-    ("doc", || {
-        perform(cargo_command(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
-    }),
+    ("clippy", || cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])),
+    ("doc", || perform(cargo_command(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))),
     ("test", || cargo(&["test", "--workspace"])),
     ("docs --check", docs::check),
 ];
@@ -61,7 +57,7 @@ pub fn cargo(arguments: &[&str]) -> Result<(), String> {
 }
 
 /// The cargo that runs us, at the top of the checkout.
-pub fn cargo_command(arguments: &[&str]) -> Command {
+fn cargo_command(arguments: &[&str]) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(cargo);
     command.args(arguments).current_dir(root());

@@ -145,9 +145,9 @@ impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
         let resolver = self.clone();
         Box::pin(async move {
-            let addresses = resolver.addresses(name.as_str()).await?;
-            let addresses: Addrs = Box::new(addresses.to_vec().into_iter());
-            Ok(addresses)
+            let vetted: Vec<SocketAddr> = resolver.addresses(name.as_str()).await?.to_vec();
+            let vetted: Addrs = Box::new(vetted.into_iter());
+            Ok(vetted)
         })
     }
 }
@@ -176,7 +176,8 @@ mod tests {
 
     #[tokio::test]
     async fn one_bad_address_spoils_the_name() {
-        for bad in ["127.0.0.1", "10.1.2.3", "169.254.169.254", "::1", "::ffff:127.0.0.1", "fe80::1", "64:ff9b::a00:1"] {
+        for bad in ["127.0.0.1", "10.1.2.3", "169.254.169.254", "::1", "::ffff:127.0.0.1", "fe80::1", "64:ff9b::a00:1"]
+        {
             for list in [vec![bad], vec!["93.184.216.34", bad], vec![bad, "2606:4700::1111"]] {
                 let (resolver, _) = answering(&list, Targets::default());
                 let answer = resolver.addresses("rebind.example").await;

@@ -59,12 +59,15 @@ impl Target {
     /// The canonical text: fixed order of fields, defaults written out, header names in lower case and sorted.
     pub fn canonical(&self) -> String {
         let json = |text: &str| Value::from(text).to_string();
-        let mut parts =
-            vec![format!(r#""url":{}"#, json(self.url.as_str())), format!(r#""method":{}"#, json(self.method.as_str()))];
+        let mut parts = vec![
+            format!(r#""url":{}"#, json(self.url.as_str())),
+            format!(r#""method":{}"#, json(self.method.as_str())),
+        ];
         if !self.headers.is_empty() {
             let headers: BTreeMap<&str, &str> =
                 self.headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap_or_default())).collect();
-            let headers: Vec<_> = headers.iter().map(|(name, value)| format!("{}:{}", json(name), json(value))).collect();
+            let headers: Vec<_> =
+                headers.iter().map(|(name, value)| format!("{}:{}", json(name), json(value))).collect();
             parts.push(format!(r#""headers":{{{}}}"#, headers.join(",")));
         }
         if let Some(body) = &self.body {
@@ -127,7 +130,9 @@ fn read_url(fields: &Fields, targets: &Targets) -> Result<Url, FieldError> {
 }
 
 fn read_method(fields: &Fields) -> Result<Method, FieldError> {
-    let Some(raw) = fields.get("method") else { return Ok(Method::POST) };
+    let Some(raw) = fields.get("method") else {
+        return Ok(Method::POST);
+    };
     let text: Option<String> = serde_json::from_str(raw.get()).ok();
     match text.map(|text| text.to_ascii_uppercase()).as_deref() {
         Some("POST") => Ok(Method::POST),
@@ -143,7 +148,9 @@ fn read_method(fields: &Fields) -> Result<Method, FieldError> {
 
 fn read_body(fields: &Fields, method: Option<&Method>) -> Result<Option<Box<RawValue>>, FieldError> {
     let refused = |code, message: String| FieldError::new("/action/body", code, message);
-    let Some(body) = fields.get("body") else { return Ok(None) };
+    let Some(body) = fields.get("body") else {
+        return Ok(None);
+    };
     if let Some(method) = method.filter(|method| !takes_body(method)) {
         return Err(refused("body_unused", format!("{method} sends no body")).hint("remove the body, or use POST"));
     }
@@ -161,7 +168,9 @@ fn read_secrets(fields: &Fields) -> Result<Vec<Secret>, Vec<FieldError>> {
         let hint = "make one with: echo whsec_$(head -c 32 /dev/urandom | base64)";
         FieldError::new(pointer, "secret_invalid", message).hint(hint)
     };
-    let Some(raw) = fields.get("secret") else { return Ok(Vec::new()) };
+    let Some(raw) = fields.get("secret") else {
+        return Ok(Vec::new());
+    };
     let one: Option<String> = serde_json::from_str(raw.get()).ok();
     let texts: Vec<String> = match one {
         Some(text) => vec![text],
@@ -186,7 +195,9 @@ fn read_secrets(fields: &Fields) -> Result<Vec<Secret>, Vec<FieldError>> {
 }
 
 fn read_headers(fields: &Fields) -> Result<HeaderMap, Vec<FieldError>> {
-    let Some(raw) = fields.get("headers") else { return Ok(HeaderMap::new()) };
+    let Some(raw) = fields.get("headers") else {
+        return Ok(HeaderMap::new());
+    };
     let refused = |message: String| vec![FieldError::new("/action/headers", "headers_invalid", message)];
     let written: BTreeMap<String, String> = serde_json::from_str(raw.get())
         .map_err(|_| refused("headers must be an object whose values are strings".into()))?;
@@ -201,7 +212,11 @@ fn read_headers(fields: &Fields) -> Result<HeaderMap, Vec<FieldError>> {
     for (name, value) in &written {
         match read_header(name, value) {
             Ok((name, _)) if headers.contains_key(&name) => {
-                errors.push(header_error(name.as_str(), "header_twice", "this header is given twice, in different cases"));
+                errors.push(header_error(
+                    name.as_str(),
+                    "header_twice",
+                    "this header is given twice, in different cases",
+                ));
             }
             Ok((name, value)) => drop(headers.insert(name, value)),
             Err(error) => errors.push(error),
@@ -233,9 +248,28 @@ fn header_error(name: &str, code: &'static str, message: &str) -> FieldError {
 /// Headers that users must not set: those that frame the message or belong to the connection, and our own.
 fn is_reserved(name: &str) -> bool {
     const NAMES: [&str; 22] = [
-        "host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "keep-alive", "expect",
-        "http2-settings", "cookie", "idempotency-key", "x-execution-id", "x-fence-token", "x-job-id", "x-job-name",
-        "x-attempt", "x-max-attempts", "x-scheduled-at", "x-deadline-ms", "traceparent", "tracestate",
+        "host",
+        "content-length",
+        "transfer-encoding",
+        "connection",
+        "upgrade",
+        "te",
+        "trailer",
+        "keep-alive",
+        "expect",
+        "http2-settings",
+        "cookie",
+        "idempotency-key",
+        "x-execution-id",
+        "x-fence-token",
+        "x-job-id",
+        "x-job-name",
+        "x-attempt",
+        "x-max-attempts",
+        "x-scheduled-at",
+        "x-deadline-ms",
+        "traceparent",
+        "tracestate",
     ];
     const PREFIXES: [&str; 3] = ["proxy-", "webhook-", "x-callback-"];
     NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))

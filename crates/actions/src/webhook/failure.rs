@@ -79,9 +79,10 @@ fn known(error: &(dyn Error + 'static)) -> Option<Cause> {
     }
     match io.kind() {
         ErrorKind::ConnectionRefused => Some(passing("connect", "the connection was refused")),
-        ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe | ErrorKind::UnexpectedEof => {
-            Some(passing("reset", "the connection was reset"))
-        }
+        ErrorKind::ConnectionReset
+        | ErrorKind::ConnectionAborted
+        | ErrorKind::BrokenPipe
+        | ErrorKind::UnexpectedEof => Some(passing("reset", "the connection was reset")),
         ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable | ErrorKind::AddrNotAvailable => {
             Some(passing("connect", format!("the target cannot be reached: {io}")))
         }

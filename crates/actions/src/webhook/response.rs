@@ -50,7 +50,8 @@ pub(super) fn settle(origin: &str, wishes: Wishes, response: Response) -> Outcom
         410 => "; it is gone for good, so the job is paused",
         _ => "",
     };
-    let reason = StatusCode::from_u16(status).ok().and_then(|code| code.canonical_reason()).unwrap_or("no known status");
+    let reason =
+        StatusCode::from_u16(status).ok().and_then(|code| code.canonical_reason()).unwrap_or("no known status");
     Outcome::Failed {
         error: AttemptError {
             kind: format!("http_{status}"),

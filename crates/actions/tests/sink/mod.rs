@@ -107,7 +107,8 @@ impl Sink {
                     Wait::Released => drop(released.wait_for(|&released| released).await),
                     Wait::Ever => std::future::pending().await,
                 }
-                let mut response = (StatusCode::from_u16(answer.status).unwrap(), Body::from(answer.body)).into_response();
+                let mut response =
+                    (StatusCode::from_u16(answer.status).unwrap(), Body::from(answer.body)).into_response();
                 for (name, value) in answer.headers {
                     response.headers_mut().insert(name, value.parse().unwrap());
                 }

@@ -261,6 +261,14 @@ impl Faults {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+
+    /// Whether there is one about the field at `pointer`, or within it.
+    pub fn are_about(&self, pointer: &str) -> bool {
+        let within = |fault: &FieldProblem| {
+            fault.pointer.strip_prefix(pointer).is_some_and(|r| r.is_empty() || r.starts_with('/'))
+        };
+        self.0.iter().any(within)
+    }
 }
 
 impl Fields {
@@ -298,10 +306,7 @@ impl Fields {
                 Ignored => {}
                 Group(inner) => match json::members(raw) {
                     Some(members) => {
-                        self.pointers
-                            .0
-                            .entry(canonical.to_owned())
-                            .or_insert_with(|| pointer.clone());
+                        self.pointers.0.entry(canonical.to_owned()).or_insert_with(|| pointer.clone());
                         self.level(members, inner, &pointer, faults);
                     }
                     None => self.put(canonical, raw, Plain, pointer, faults),
@@ -319,11 +324,7 @@ impl Fields {
             let message = if first == pointer {
                 "this field occurs twice".to_owned()
             } else {
-                format!(
-                    "`{}` and `{}` say the same thing; send one of them",
-                    tail(&first),
-                    tail(&pointer)
-                )
+                format!("`{}` and `{}` say the same thing; send one of them", tail(&first), tail(&pointer))
             };
             faults.add(FieldProblem::new(pointer, "field_duplicate", message));
             return;
@@ -334,13 +335,7 @@ impl Fields {
                 self.pointers.0.insert(kind.to_owned(), pointer.clone());
             }
         }
-        self.entries.insert(
-            canonical,
-            Entry {
-                raw: json::compact(raw),
-                form,
-            },
-        );
+        self.entries.insert(canonical, Entry { raw: json::compact(raw), form });
         self.pointers.0.insert(canonical.to_owned(), pointer);
     }
 
@@ -351,11 +346,9 @@ impl Fields {
             return;
         };
         if members.len() > ACTION_FIELDS_MAX {
-            let message = format!(
-                "an action has at most {ACTION_FIELDS_MAX} fields, got {}",
-                members.len()
-            );
-            faults.add(FieldProblem::new(pointer, "action_invalid", message));
+            let message = format!("an action has at most {ACTION_FIELDS_MAX} fields, got {}", members.len());
+            faults.add(FieldProblem::new(pointer.clone(), "action_invalid", message));
+            self.pointers.0.insert("/action".into(), pointer);
             return;
         }
         let mut kind = None;
@@ -410,6 +403,16 @@ impl Fields {
         self.put("/action", &json::object(action.into_iter()), Plain, pointer, faults);
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Names the job, where the request does not.
+    pub fn name_or(&mut self, name: &str) {
+        self.entries.entry("/name").or_insert_with(|| Entry { raw: json::string(name), form: Plain });
+    }
+
     /// Applies a merge patch (RFC 7396), whose fields were read like those of a job. Two liberties, since the literal
     /// result would be refused: another kind of schedule takes the place of the old one, and so does another type of
     /// action.
@@ -419,11 +422,9 @@ impl Fields {
             let raw = match (canonical, old) {
                 _ if entry.raw == "null" => {
                     let below = format!("{canonical}/");
-                    self.entries
-                        .retain(|key, _| *key != canonical && !key.starts_with(&below));
+                    self.entries.retain(|key, _| *key != canonical && !key.starts_with(&below));
                     if canonical == "/schedule" {
-                        self.entries
-                            .retain(|key, _| !["/starts_at", "/ends_at", "/max_fires"].contains(key));
+                        self.entries.retain(|key, _| !["/starts_at", "/ends_at", "/max_fires"].contains(key));
                     }
                     continue;
                 }
@@ -440,8 +441,7 @@ impl Fields {
             if SCHEDULE_KINDS.contains(&canonical) || canonical == "/schedule" {
                 self.entries.remove("/schedule");
                 self.entries.remove("/schedule/type");
-                self.entries
-                    .retain(|key, _| !SCHEDULE_KINDS.contains(key) || *key == canonical);
+                self.entries.retain(|key, _| !SCHEDULE_KINDS.contains(key) || *key == canonical);
                 if canonical != "/schedule/every" {
                     self.entries.remove("/schedule/phase");
                 }
@@ -466,19 +466,12 @@ impl Fields {
 
 fn action_type(raw: &str) -> Option<String> {
     let kind = json::members(raw)?.into_iter().find(|(key, _)| key == "type")?.1;
-    serde_json::from_str::<String>(kind)
-        .ok()
-        .map(|kind| kind.to_ascii_uppercase())
+    serde_json::from_str::<String>(kind).ok().map(|kind| kind.to_ascii_uppercase())
 }
 
 fn drop_type(raw: &str) -> String {
     let members = json::members(raw).unwrap_or_default();
-    json::object(
-        members
-            .into_iter()
-            .filter(|(key, _)| key != "type")
-            .map(|(key, value)| (key, value.to_owned())),
-    )
+    json::object(members.into_iter().filter(|(key, _)| key != "type").map(|(key, value)| (key, value.to_owned())))
 }
 
 /// `maxAttempts` and `max-attempts` as `max_attempts`.
@@ -530,10 +523,7 @@ pub fn nearest<'a>(written: &str, known: impl Iterator<Item = &'a str>) -> Optio
         return None;
     }
     let scored = known.map(|name| (distance(written, name), name));
-    scored
-        .min_by_key(|(score, _)| *score)
-        .filter(|(score, name)| *score <= 1 + name.len() / 4)
-        .map(|(_, name)| name)
+    scored.min_by_key(|(score, _)| *score).filter(|(score, name)| *score <= 1 + name.len() / 4).map(|(_, name)| name)
 }
 
 /// Edits from one word to the other.

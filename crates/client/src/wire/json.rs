@@ -6,6 +6,7 @@
 
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
+use std::collections::HashMap;
 use std::fmt;
 
 /// The members of an object, in the order of the text, duplicates included; `None` for anything else.
@@ -51,9 +52,32 @@ pub fn check(bytes: &[u8], depth_max: usize) -> Result<&str, Malformed> {
         return Err(Malformed::TooDeep);
     }
     match serde_json::from_str::<serde::de::IgnoredAny>(text) {
+        Ok(_) if has_unpaired_surrogate(text) => {
+            Err(Malformed::NotJson("a \\u escape is half of a surrogate pair".to_owned()))
+        }
         Ok(_) => Ok(text),
         Err(error) => Err(Malformed::NotJson(error.to_string())),
     }
+}
+
+/// Whether an escape stands for no character. Parsers disagree about such texts, so they are not let in.
+fn has_unpaired_surrogate(text: &str) -> bool {
+    let unit = |escape: Option<&str>| u16::from_str_radix(escape?.strip_prefix("\\u")?, 16).ok();
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        rest = &rest[at..];
+        rest = match unit(rest.get(..6)) {
+            Some(0xd800..=0xdbff) => match unit(rest.get(6..12)) {
+                Some(0xdc00..=0xdfff) => &rest[12..],
+                _ => return true,
+            },
+            Some(0xdc00..=0xdfff) => return true,
+            Some(_) => &rest[6..],
+            // Another escape: the character after the backslash, which is ASCII.
+            None => rest.get(2..).unwrap_or_default(),
+        };
+    }
+    false
 }
 
 /// How deep brackets nest, outside of strings. Needs no valid JSON.
@@ -108,26 +132,31 @@ pub fn canonical(text: &str) -> String {
 
 /// JSON merge patch (RFC 7396).
 pub fn merge_patch(target: &str, patch: &str) -> String {
-    let Some(patches) = members(patch) else {
-        return compact(patch);
-    };
-    let mut merged: Vec<(String, String)> = members(target)
-        .unwrap_or_default()
-        .into_iter()
-        .map(|(key, value)| (key, compact(value)))
-        .collect();
+    let Some(patches) = members(patch) else { return compact(patch) };
+    let old = members(target).unwrap_or_default();
+    let mut merged: Vec<Option<(String, String)>> = Vec::with_capacity(old.len() + patches.len());
+    // Where each name is, since both sides may have many thousands.
+    let mut places: HashMap<String, usize> = HashMap::with_capacity(old.len());
+    for (key, value) in old {
+        places.insert(key.clone(), merged.len());
+        merged.push(Some((key, compact(value))));
+    }
     for (key, value) in patches {
-        let old = merged.iter().position(|(name, _)| *name == key);
-        if value == "null" {
-            merged.retain(|(name, _)| *name != key);
-        } else if let Some(old) = old {
-            merged[old].1 = merge_patch(&merged[old].1, value);
-        } else {
-            // Against nothing, so that nulls inside vanish.
-            merged.push((key, merge_patch("null", value)));
+        match places.get(&key).copied() {
+            Some(place) if value == "null" => merged[place] = None,
+            Some(place) => {
+                let before = merged[place].take().map_or_else(|| "null".to_owned(), |(_, value)| value);
+                merged[place] = Some((key, merge_patch(&before, value)));
+            }
+            None if value == "null" => {}
+            None => {
+                places.insert(key.clone(), merged.len());
+                // Against nothing, so that nulls inside vanish.
+                merged.push(Some((key, merge_patch("null", value))));
+            }
         }
     }
-    object(merged.into_iter())
+    object(merged.into_iter().flatten())
 }
 
 /// The same JSON with camelCase keys, except below the keys that hold what users own.
@@ -135,11 +164,7 @@ pub fn camel(text: &str) -> String {
     const OPAQUE: [&str; 4] = ["payload", "body", "headers", "result"];
     if let Some(members) = members(text) {
         return object(members.into_iter().map(|(key, value)| {
-            let value = if OPAQUE.contains(&key.as_str()) {
-                value.to_owned()
-            } else {
-                camel(value)
-            };
+            let value = if OPAQUE.contains(&key.as_str()) { value.to_owned() } else { camel(value) };
             (camel_key(&key), value)
         }));
     }
@@ -167,9 +192,7 @@ fn camel_key(key: &str) -> String {
 
 /// The text of an object with these members.
 pub fn object(members: impl Iterator<Item = (String, String)>) -> String {
-    let members: Vec<String> = members
-        .map(|(key, value)| format!("{}:{value}", string(&key)))
-        .collect();
+    let members: Vec<String> = members.map(|(key, value)| format!("{}:{value}", string(&key))).collect();
     format!("{{{}}}", members.join(","))
 }
 
@@ -194,25 +217,24 @@ mod tests {
     #[test]
     fn junk_is_not_json() {
         for junk in ["", "{", "{\"a\":NaN}", "{} {}", "{'a':1}", "\u{feff}{}", "[1,]", "nul"] {
-            assert!(
-                matches!(check(junk.as_bytes(), 128), Err(Malformed::NotJson(_))),
-                "{junk}"
-            );
+            assert!(matches!(check(junk.as_bytes(), 128), Err(Malformed::NotJson(_))), "{junk}");
         }
         assert_eq!(check(b"\"\xff\"", 128), Err(Malformed::NotUtf8));
+        for half in
+            [r#""\ud800""#, r#""\udc00""#, r#""\ud800\ud800""#, r#""\ud800x""#, r#""\\\ud800""#, r#""\ud83d\n""#]
+        {
+            assert!(matches!(check(half.as_bytes(), 128), Err(Malformed::NotJson(_))), "{half}");
+        }
+        for whole in [r#""\ud83d\ude00""#, r#""\\ud800""#, r#""\u0041\\""#, r#""\"""#, r#""é\u00e9""#] {
+            assert!(check(whole.as_bytes(), 128).is_ok(), "{whole}");
+        }
     }
 
     #[test]
     fn numbers_and_order_survive() {
         let text = r#"{ "z" : 123456789012345678901234567890 , "a" : [ 1.10, "x \" y" ] }"#;
-        assert_eq!(
-            compact(text),
-            r#"{"z":123456789012345678901234567890,"a":[1.10,"x \" y"]}"#
-        );
-        assert_eq!(
-            canonical(text),
-            r#"{"a":[1.10,"x \" y"],"z":123456789012345678901234567890}"#
-        );
+        assert_eq!(compact(text), r#"{"z":123456789012345678901234567890,"a":[1.10,"x \" y"]}"#);
+        assert_eq!(canonical(text), r#"{"a":[1.10,"x \" y"],"z":123456789012345678901234567890}"#);
     }
 
     #[test]
@@ -225,11 +247,7 @@ mod tests {
             (r#"{"a":"b","b":"c"}"#, r#"{"a":null}"#, r#"{"b":"c"}"#),
             (r#"{"a":["b"]}"#, r#"{"a":"c"}"#, r#"{"a":"c"}"#),
             (r#"{"a":"c"}"#, r#"{"a":["b"]}"#, r#"{"a":["b"]}"#),
-            (
-                r#"{"a":{"b":"c"}}"#,
-                r#"{"a":{"b":"d","c":null}}"#,
-                r#"{"a":{"b":"d"}}"#,
-            ),
+            (r#"{"a":{"b":"c"}}"#, r#"{"a":{"b":"d","c":null}}"#, r#"{"a":{"b":"d"}}"#),
             (r#"{"a":[{"b":"c"}]}"#, r#"{"a":[1]}"#, r#"{"a":[1]}"#),
             (r#"["a","b"]"#, r#"["c","d"]"#, r#"["c","d"]"#),
             (r#"{"a":"b"}"#, r#"["c"]"#, r#"["c"]"#),

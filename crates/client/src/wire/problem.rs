@@ -62,11 +62,7 @@ pub struct FieldProblem {
 impl Problem {
     /// One line for people: the detail, and the first field at fault.
     pub fn summary(&self) -> String {
-        let detail = if self.detail.is_empty() {
-            &self.title
-        } else {
-            &self.detail
-        };
+        let detail = if self.detail.is_empty() { &self.title } else { &self.detail };
         format!("{detail} ({}, HTTP {})", self.code, self.status)
     }
 }
@@ -74,13 +70,7 @@ impl Problem {
 impl FieldProblem {
     /// A problem with the field at `pointer`.
     pub fn new(pointer: impl Into<String>, code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            pointer: pointer.into(),
-            code: code.into(),
-            message: message.into(),
-            hint: None,
-            position: None,
-        }
+        Self { pointer: pointer.into(), code: code.into(), message: message.into(), hint: None, position: None }
     }
 
     /// The same with a hint.

@@ -37,28 +37,21 @@ impl Change {
 
     /// The civil seconds that the change skips or repeats, end excluded.
     pub fn civil(&self) -> (i64, i64) {
-        (
-            self.at + self.before.min(self.after),
-            self.at + self.before.max(self.after),
-        )
+        (self.at + self.before.min(self.after), self.at + self.before.max(self.after))
     }
 }
 
 /// The changes of the clock in `(from, to]`.
 pub(super) fn changes(zone: &TimeZone, from: i64, to: i64) -> impl Iterator<Item = Change> + '_ {
     let mut before = zone::offset(zone, from);
-    zone.following(zone::second(from))
-        .take_while(move |change| change.timestamp() <= zone::second(to))
-        .filter_map(move |change| {
+    zone.following(zone::second(from)).take_while(move |change| change.timestamp() <= zone::second(to)).filter_map(
+        move |change| {
             let after = i64::from(change.offset().seconds());
-            let found = Change {
-                at: change.timestamp().as_second(),
-                before,
-                after,
-            };
+            let found = Change { at: change.timestamp().as_second(), before, after };
             before = after;
             (found.before != found.after).then_some(found)
-        })
+        },
+    )
 }
 
 impl CronPlan {
@@ -82,11 +75,7 @@ impl CronPlan {
             next = civil + 1;
         }
         let dated = dated || change.spans_days();
-        let shown: Vec<String> = times
-            .iter()
-            .take(TIMES_SHOWN_MAX)
-            .map(|civil| self.clock(*civil, dated))
-            .collect();
+        let shown: Vec<String> = times.iter().take(TIMES_SHOWN_MAX).map(|civil| self.clock(*civil, dated)).collect();
         let text = match times.len() {
             TIMES_COUNTED_MAX => format!("{} and many more", shown.join(", ")),
             count if count > TIMES_SHOWN_MAX => format!("{} and {} more", shown.join(", "), count - TIMES_SHOWN_MAX),
@@ -120,17 +109,10 @@ impl CronPlan {
 
     /// A civil second as a time of day, to the second if the schedule has any, and with its date if asked.
     pub fn clock(&self, civil: i64, dated: bool) -> String {
-        let precision = if self.fields.seconds == 1 && civil.rem_euclid(60) == 0 {
-            Precision::Minute
-        } else {
-            Precision::Second
-        };
+        let precision =
+            if self.fields.seconds == 1 && civil.rem_euclid(60) == 0 { Precision::Minute } else { Precision::Second };
         let time = time_of_day(civil.saturating_mul(1000), precision);
-        if dated {
-            format!("{} {time}", date_text(civil))
-        } else {
-            time
-        }
+        if dated { format!("{} {time}", date_text(civil)) } else { time }
     }
 }
 
@@ -149,12 +131,7 @@ pub(super) fn local_text(zone: &TimeZone, at: Timestamp, precision: Precision) -
     let civil_ms = at.millis().saturating_add(i64::from(info.offset().seconds()) * 1000);
     let civil = civil_ms.div_euclid(1000);
     let weekday = WEEKDAYS_SHORT[usize::from(weekday(civil.div_euclid(DAY_SECONDS)))];
-    format!(
-        "{weekday} {} {} {}",
-        date_text(civil),
-        time_of_day(civil_ms, precision),
-        info.abbreviation()
-    )
+    format!("{weekday} {} {} {}", date_text(civil), time_of_day(civil_ms, precision), info.abbreviation())
 }
 
 /// The date of a civil second, as `2027-03-14`.
@@ -164,10 +141,7 @@ pub(super) fn date_text(civil: i64) -> String {
 }
 
 fn time_of_day(civil_ms: i64, precision: Precision) -> String {
-    let (second, ms) = (
-        civil_ms.div_euclid(1000).rem_euclid(DAY_SECONDS),
-        civil_ms.rem_euclid(1000),
-    );
+    let (second, ms) = (civil_ms.div_euclid(1000).rem_euclid(DAY_SECONDS), civil_ms.rem_euclid(1000));
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     match precision {
         Precision::Minute => format!("{hour:02}:{minute:02}"),

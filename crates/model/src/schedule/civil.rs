@@ -64,11 +64,7 @@ impl Fields {
         let first_weekday = (month_base + 5).rem_euclid(7) as u32;
         let by_day = self.days | self.special_days(length, first_weekday);
         let by_weekday = self.weekday_days(length, first_weekday);
-        all & if self.days_and {
-            by_day & by_weekday
-        } else {
-            by_day | by_weekday
-        }
+        all & if self.days_and { by_day & by_weekday } else { by_day | by_weekday }
     }
 
     /// `L`, `LW` and `nW`.
@@ -174,11 +170,7 @@ pub(super) fn date(day_number: i64) -> (i64, u8, u32) {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 {
-        shifted_month + 3
-    } else {
-        shifted_month - 9
-    };
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
     (year_of_era + era * 400 + i64::from(month <= 2), month as u8, day as u32)
 }
 

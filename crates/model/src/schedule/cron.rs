@@ -69,14 +69,7 @@ impl CronPlan {
     ) -> Result<Self, ScheduleError> {
         let (fields, text) = parse(expression, seed)?;
         let constant_offset = zone::constant_offset(&zone);
-        let plan = Self {
-            fields,
-            zone,
-            constant_offset,
-            dst_gap,
-            dst_fold,
-            text: text.into(),
-        };
+        let plan = Self { fields, zone, constant_offset, dst_gap, dst_fold, text: text.into() };
         if !plan.fields.dates_exist() {
             return Err(plan.never_fires(expression));
         }
@@ -85,16 +78,12 @@ impl CronPlan {
 
     /// The refusal of an expression without a fire.
     pub fn never_fires(&self, expression: &str) -> ScheduleError {
-        let error = ScheduleError::new(
-            "cron_never_fires",
-            format!("the expression {} never fires", quoted(expression)),
-        )
-        .at(0, expression.len());
+        let error =
+            ScheduleError::new("cron_never_fires", format!("the expression {} never fires", quoted(expression)))
+                .at(0, expression.len());
         if self.fields.dates_exist() {
             let zone = zone::name(&self.zone);
-            error.hint(format!(
-                "the clock of {zone} skips all its times; choose dst_gap=next_valid or shift"
-            ))
+            error.hint(format!("the clock of {zone} skips all its times; choose dst_gap=next_valid or shift"))
         } else {
             error.hint("no year has such a date; look at day-of-month, month and day-of-week together")
         }
@@ -134,11 +123,7 @@ pub(super) fn parse(expression: &str, seed: Option<HashSeed<'_>>) -> Result<(Fie
         6 => &FIELDS[..],
         count => return Err(wrong_count(expression, &words, count)),
     };
-    let mut bits = Fields {
-        seconds: 1,
-        fixed_time: true,
-        ..Fields::default()
-    };
+    let mut bits = Fields { seconds: 1, fixed_time: true, ..Fields::default() };
     let mut spelled = Vec::with_capacity(6);
     for (field, &(start, word)) in fields.iter().zip(&words) {
         let items = parse_field(field, start, word, seed)?;
@@ -155,11 +140,7 @@ pub(super) fn parse(expression: &str, seed: Option<HashSeed<'_>>) -> Result<(Fie
 fn parse_named(start: usize, word: &str, next: Option<&(usize, &str)>) -> Result<(Fields, String), ScheduleError> {
     let end = start + word.len();
     if let Some(&(start, word)) = next {
-        return Err(invalid(
-            format!("{} after a named schedule", quoted(word)),
-            start,
-            start + word.len(),
-        ));
+        return Err(invalid(format!("{} after a named schedule", quoted(word)), start, start + word.len()));
     }
     let lower = word.to_ascii_lowercase();
     match NAMED.iter().find(|(name, _)| *name == lower) {
@@ -228,9 +209,7 @@ impl Fields {
 }
 
 fn range_bits(from: u8, to: u8, step: u8) -> u64 {
-    (from..=to)
-        .step_by(usize::from(step.max(1)))
-        .fold(0, |bits, value| bits | 1 << value)
+    (from..=to).step_by(usize::from(step.max(1))).fold(0, |bits, value| bits | 1 << value)
 }
 
 fn spell(field: &Field, items: &[Item]) -> String {
@@ -258,14 +237,7 @@ mod tests {
     use super::*;
 
     fn canonical(expression: &str) -> Result<String, ScheduleError> {
-        parse(
-            expression,
-            Some(HashSeed {
-                tenant: "acme",
-                job: "report",
-            }),
-        )
-        .map(|(_, text)| text)
+        parse(expression, Some(HashSeed { tenant: "acme", job: "report" })).map(|(_, text)| text)
     }
 
     #[test]
@@ -373,21 +345,11 @@ mod tests {
             ("5\n4 * * *", "5\n4 * * *", "minute hour"),
             ("0\u{a0}0 * * * *", "0\u{a0}0", "0 to 59"),
         ] {
-            let error = parse(
-                expression,
-                Some(HashSeed {
-                    tenant: "acme",
-                    job: "report",
-                }),
-            )
-            .unwrap_err();
+            let error = parse(expression, Some(HashSeed { tenant: "acme", job: "report" })).unwrap_err();
             assert_eq!(error.code, "cron_invalid");
             let (start, end) = error.position.unwrap();
             assert_eq!(expression.get(start..end), Some(wrong), "{expression:?}: {error:?}");
-            assert!(
-                error.hint.as_deref().unwrap_or("").contains(hint),
-                "{expression:?}: {error:?}"
-            );
+            assert!(error.hint.as_deref().unwrap_or("").contains(hint), "{expression:?}: {error:?}");
         }
         let long = format!("{} * * * *", "1,".repeat(200));
         assert!(parse(&long, None).unwrap_err().message.contains("bytes"));

@@ -32,12 +32,8 @@ pub struct Explanation {
 
 /// Explains a schedule, with the figures and clock changes of the year after `from`. `plan` is what it resolved to.
 pub fn explain(schedule: &Schedule, plan: &Plan, from: Timestamp) -> Explanation {
-    let fields = |pairs: &[(&str, String)]| {
-        pairs
-            .iter()
-            .map(|(name, text)| ((*name).to_owned(), text.clone()))
-            .collect()
-    };
+    let fields =
+        |pairs: &[(&str, String)]| pairs.iter().map(|(name, text)| ((*name).to_owned(), text.clone())).collect();
     match &plan.kind {
         PlanKind::Cron(cron) => Explanation {
             words: sentence(cron),
@@ -46,15 +42,8 @@ pub fn explain(schedule: &Schedule, plan: &Plan, from: Timestamp) -> Explanation
             notes: cron.notes(schedule, seconds_floor(from)),
         },
         PlanKind::Every { every_ms, phase_ms } => {
-            let (every, phase) = (
-                format_duration_ms(*every_ms as u64),
-                format_duration_ms(*phase_ms as u64),
-            );
-            let offset = if *phase_ms == 0 {
-                String::new()
-            } else {
-                format!(" plus {phase}")
-            };
+            let (every, phase) = (format_duration_ms(*every_ms as u64), format_duration_ms(*phase_ms as u64));
+            let offset = if *phase_ms == 0 { String::new() } else { format!(" plus {phase}") };
             Explanation {
                 words: format!("Every {every}, counted from 1970-01-01T00:00:00Z{offset}."),
                 fields: fields(&[("every", every), ("phase", phase)]),
@@ -112,11 +101,7 @@ impl CronPlan {
         const NAMES: [&str; 6] = ["second", "minute", "hour", "day-of-month", "month", "day-of-week"];
         let texts: Vec<&str> = self.text.split(' ').collect();
         let names = &NAMES[6 - texts.len().min(6)..];
-        names
-            .iter()
-            .zip(texts)
-            .map(|(name, text)| ((*name).to_owned(), text.to_owned()))
-            .collect()
+        names.iter().zip(texts).map(|(name, text)| ((*name).to_owned(), text.to_owned())).collect()
     }
 
     /// Fires per day in civil time.
@@ -156,9 +141,7 @@ impl CronPlan {
         let (year, month, _) = super::civil::date(seconds_floor(from).clamp(0, super::SECOND_MAX) / DAY_SECONDS);
         let months = (0..12).map(|ahead| {
             let index = i64::from(month) - 1 + ahead;
-            self.fields
-                .month_days(year + index / 12, (index % 12 + 1) as u8)
-                .count_ones()
+            self.fields.month_days(year + index / 12, (index % 12 + 1) as u8).count_ones()
         });
         months.map(u64::from).sum()
     }
@@ -178,19 +161,11 @@ impl CronPlan {
             date_text(second + zone::offset(&self.zone, second))
         };
         let (shortest, longest) = (gap_text(shortest), gap_text(longest));
-        format!(
-            "; shortest gap {shortest} ({}), longest {longest} ({})",
-            on(short[0]),
-            on(long[0])
-        )
+        format!("; shortest gap {shortest} ({}), longest {longest} ({})", on(short[0]), on(long[0]))
     }
 
     fn local(&self, at: Timestamp) -> String {
-        let precision = if self.fields.seconds == 1 {
-            Precision::Minute
-        } else {
-            Precision::Second
-        };
+        let precision = if self.fields.seconds == 1 { Precision::Minute } else { Precision::Second };
         local_text(&self.zone, at, precision)
     }
 
@@ -226,23 +201,14 @@ impl CronPlan {
         if written.len() == resolved.len() + 1 {
             resolved.insert(0, ("second".to_owned(), "0".to_owned()));
         }
-        let hashed = written
-            .iter()
-            .zip(resolved)
-            .filter(|(word, _)| word.split(',').any(|item| item.starts_with(['H', 'h'])));
-        hashed
-            .map(|(word, (name, text))| format!("{word} in the {name} field is {text} for this job"))
-            .collect()
+        let hashed =
+            written.iter().zip(resolved).filter(|(word, _)| word.split(',').any(|item| item.starts_with(['H', 'h'])));
+        hashed.map(|(word, (name, text))| format!("{word} in the {name} field is {text} for this job")).collect()
     }
 
     fn day_rule(&self) -> String {
         let named = self.named_fields();
-        let text = |name: &str| {
-            named
-                .iter()
-                .find(|(field, _)| field == name)
-                .map_or("", |(_, text)| text)
-        };
+        let text = |name: &str| named.iter().find(|(field, _)| field == name).map_or("", |(_, text)| text);
         match (text("day-of-month"), text("day-of-week")) {
             (day, weekday) if !self.fields.days_and => format!(
                 "days: OR, either day-of-month ({day}) or day-of-week ({weekday}) may match: neither starts with *"
@@ -300,44 +266,26 @@ impl CronPlan {
     fn change_note(&self, change: &Change) -> String {
         let (from, to) = change.civil();
         let dated = change.spans_days();
-        let day = format!(
-            "{} {}",
-            WEEKDAYS_SHORT[usize::from(weekday(from.div_euclid(DAY_SECONDS)))],
-            date_text(from)
-        );
+        let day = format!("{} {}", WEEKDAYS_SHORT[usize::from(weekday(from.div_euclid(DAY_SECONDS)))], date_text(from));
         let range = format!("{}-{}", self.clock(from, dated), self.clock(to, dated));
-        let what = if change.is_gap() {
-            "does not exist"
-        } else {
-            "happens twice"
-        };
+        let what = if change.is_gap() { "does not exist" } else { "happens twice" };
         if !self.is_touched_by(change) {
             return format!("DST ok: {day}, {range} {what}, which holds none of its times");
         }
         if !self.fields.fixed_time {
-            let then = if change.is_gap() {
-                "nothing is made up"
-            } else {
-                "fires in both passes"
-            };
+            let then = if change.is_gap() { "nothing is made up" } else { "fires in both passes" };
             return format!("DST: {day}, {range} {what}; {then}");
         }
         let (times, several) = self.touched_times(change, false);
         if !change.is_gap() {
             let verb = if several { "happen" } else { "happens" };
             let (choice, instants) = (self.fold_choice(), self.fold_instants(change));
-            return format!(
-                "DST: {day} {times} {verb} twice; {choice}{instants}; dst_fold={}",
-                self.dst_fold
-            );
+            return format!("DST: {day} {times} {verb} twice; {choice}{instants}; dst_fold={}", self.dst_fold);
         }
         let first = self.fields.search(from, to).unwrap_or(from);
         let instead = match self.dst_gap {
             DstGap::NextValid => format!("fires at {} instead", self.clock(to, dated)),
-            DstGap::Shift => format!(
-                "fires at {} instead",
-                self.clock(first - change.before + change.after, dated)
-            ),
+            DstGap::Shift => format!("fires at {} instead", self.clock(first - change.before + change.after, dated)),
             DstGap::Skip => "does not fire".to_owned(),
         };
         let verb = if several { "do" } else { "does" };
@@ -373,15 +321,7 @@ mod tests {
             dst_fold: DstFold::default(),
         };
         let from = "2026-10-30T00:00:00Z".parse().unwrap();
-        let plan = schedule
-            .resolve(
-                HashSeed {
-                    tenant: "acme",
-                    job: "report",
-                },
-                from,
-            )
-            .unwrap();
+        let plan = schedule.resolve(HashSeed { tenant: "acme", job: "report" }, from).unwrap();
         explain(&schedule, &plan, from)
     }
 
@@ -389,19 +329,9 @@ mod tests {
     fn the_example_of_the_manual() {
         let explained = explained("30 1 * * *", "America/New_York");
         assert_eq!(explained.words, "At 01:30 every day, New York time.");
-        let fields: Vec<String> = explained
-            .fields
-            .iter()
-            .map(|(name, text)| format!("{name} {text}"))
-            .collect();
-        assert_eq!(
-            fields.join(" | "),
-            "minute 30 | hour 1 | day-of-month * | month * | day-of-week *"
-        );
-        assert_eq!(
-            explained.rate,
-            "1 a day, 365 a year; shortest gap 23h (2027-03-14), longest 25h (2026-11-01)"
-        );
+        let fields: Vec<String> = explained.fields.iter().map(|(name, text)| format!("{name} {text}")).collect();
+        assert_eq!(fields.join(" | "), "minute 30 | hour 1 | day-of-month * | month * | day-of-week *");
+        assert_eq!(explained.rate, "1 a day, 365 a year; shortest gap 23h (2027-03-14), longest 25h (2026-11-01)");
         assert_eq!(
             explained.notes[2..],
             [
@@ -423,18 +353,12 @@ mod tests {
             ("*/30 9-17 * * MON", "Every 30 minutes of hours 9-17 on Monday, UTC."),
             ("0,30 2,3 * * *", "At 02:00, 02:30, 03:00 and 03:30 every day, UTC."),
             ("0 0 13 * FRI", "At 00:00 on day 13 of the month or on Friday, UTC."),
-            (
-                "0 0 */10 * FRI",
-                "At 00:00 on days 1, 11, 21 and 31 of the month if it is Friday, UTC.",
-            ),
+            ("0 0 */10 * FRI", "At 00:00 on days 1, 11, 21 and 31 of the month if it is Friday, UTC."),
             (
                 "0 0 L,15W 3-5 *",
                 "At 00:00 on the weekday nearest to day 15 and the last day of the month in March to May, UTC.",
             ),
-            (
-                "0 0 * * 1#2,5L",
-                "At 00:00 on the second Monday of the month and the last Friday of the month, UTC.",
-            ),
+            ("0 0 * * 1#2,5L", "At 00:00 on the second Monday of the month and the last Friday of the month, UTC."),
             ("* * * * * *", "Every second, UTC."),
             ("*/15 * * * * *", "Every 15 seconds, UTC."),
             ("30 * * * * *", "At second 30 of every minute, UTC."),
@@ -466,26 +390,11 @@ mod tests {
     fn warnings() {
         let has = |expression: &str, zone: &str, expected: &str| {
             let notes = explained(expression, zone).notes;
-            assert!(
-                notes.iter().any(|note| note.contains(expected)),
-                "{expression}: {notes:?}"
-            );
+            assert!(notes.iter().any(|note| note.contains(expected)), "{expression}: {notes:?}");
         };
-        has(
-            "0 0 13 * FRI",
-            "UTC",
-            "OR, either day-of-month (13) or day-of-week (5) may match",
-        );
-        has(
-            "0 0 */2 * FRI",
-            "UTC",
-            "AND, both day fields must match: day-of-month starts with *",
-        );
-        has(
-            "0 0 2 * *",
-            "UTC",
-            "AND, both day fields must match: day-of-week starts with *",
-        );
+        has("0 0 13 * FRI", "UTC", "OR, either day-of-month (13) or day-of-week (5) may match");
+        has("0 0 */2 * FRI", "UTC", "AND, both day fields must match: day-of-month starts with *");
+        has("0 0 2 * *", "UTC", "AND, both day fields must match: day-of-week starts with *");
         has("*/7 * * * *", "UTC", "56 is followed by 0, 4 later instead of 7");
         has("0 0 */2 * *", "UTC", "*/2 is uneven: day-of-month starts again");
         has("0 0 31 * *", "UTC", "months without day 31 are left out");
@@ -495,49 +404,23 @@ mod tests {
             "America/New_York",
             "Sun 2027-03-14 02:30 does not exist; fires at 03:00 instead; dst_gap=next_valid (others: shift 03:30",
         );
-        has(
-            "0 * * * *",
-            "America/New_York",
-            "DST: Sun 2026-11-01, 01:00-02:00 happens twice; fires in both passes",
-        );
-        assert!(
-            !explained("0 0 * * *", "UTC")
-                .notes
-                .iter()
-                .any(|note| note.contains("DST"))
-        );
+        has("0 * * * *", "America/New_York", "DST: Sun 2026-11-01, 01:00-02:00 happens twice; fires in both passes");
+        assert!(!explained("0 0 * * *", "UTC").notes.iter().any(|note| note.contains("DST")));
     }
 
     #[test]
     fn other_kinds() {
         let from: Timestamp = "2026-10-30T00:00:00Z".parse().unwrap();
         let words = |schedule: Schedule| {
-            let plan = schedule
-                .resolve(
-                    HashSeed {
-                        tenant: "acme",
-                        job: "report",
-                    },
-                    from,
-                )
-                .unwrap();
+            let plan = schedule.resolve(HashSeed { tenant: "acme", job: "report" }, from).unwrap();
             let explained = explain(&schedule, &plan, from);
             format!("{} {}", explained.words, explained.rate)
         };
         assert_eq!(
-            words(Schedule::Every {
-                every_ms: 90_000,
-                phase_ms: 0
-            }),
+            words(Schedule::Every { every_ms: 90_000, phase_ms: 0 }),
             "Every 1m30s, counted from 1970-01-01T00:00:00Z. 960 a day"
         );
-        assert_eq!(
-            words(Schedule::After { delay_ms: 1000 }),
-            "Once, at 2026-10-30T00:00:01Z. once"
-        );
-        assert_eq!(
-            words(Schedule::None),
-            "Only when fired by hand or by a parent. never by itself"
-        );
+        assert_eq!(words(Schedule::After { delay_ms: 1000 }), "Once, at 2026-10-30T00:00:01Z. once");
+        assert_eq!(words(Schedule::None), "Only when fired by hand or by a parent. never by itself");
     }
 }

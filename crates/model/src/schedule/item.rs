@@ -16,9 +16,7 @@ pub(super) const DAY: &str = "day-of-month";
 pub(super) const MONTH: &str = "month";
 pub(super) const WEEKDAY: &str = "day-of-week";
 
-const MONTHS: [&str; 12] = [
-    "JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC",
-];
+const MONTHS: [&str; 12] = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
 /// One of the six fields. Its name also enters the hash of `H`, so that the fields differ.
@@ -43,13 +41,7 @@ pub(super) const FIELDS: [Field; 6] = [
 
 impl Field {
     const fn new(name: &'static str, min: u8, max: u8, hash_max: u8, names: &'static [&'static str]) -> Self {
-        Self {
-            name,
-            min,
-            max,
-            hash_max,
-            names,
-        }
+        Self { name, min, max, hash_max, names }
     }
 
     pub fn is_day(&self) -> bool {
@@ -115,9 +107,7 @@ impl<'a> ItemReader<'a> {
             None => (self.text, None),
         };
         if base == "*" {
-            return Ok(Item::Every {
-                step: step.unwrap_or(1),
-            });
+            return Ok(Item::Every { step: step.unwrap_or(1) });
         }
         if let Some(range) = base.strip_prefix(['H', 'h']) {
             return self.hashed(range, step, seed);
@@ -135,11 +125,7 @@ impl<'a> ItemReader<'a> {
                 (value, if step.is_some() { self.field.max } else { value })
             }
         };
-        Ok(Item::Range {
-            from: item.0,
-            to: item.1,
-            step: step.unwrap_or(1),
-        })
+        Ok(Item::Range { from: item.0, to: item.1, step: step.unwrap_or(1) })
     }
 
     /// `L`, `LW`, `nW`, `d#k` and `dL`, in the field where each has a meaning.
@@ -153,9 +139,7 @@ impl<'a> ItemReader<'a> {
                 return Ok(Some(Item::LastWeekday));
             }
             if upper.starts_with('L') {
-                return Err(self
-                    .refuse("is not a day")
-                    .hint("L is the last day, LW the last weekday"));
+                return Err(self.refuse("is not a day").hint("L is the last day, LW the last weekday"));
             }
             if let Some(day) = upper.strip_suffix('W').filter(|day| is_number(day)) {
                 return Ok(Some(Item::Nearest(self.value(day, 0)?)));
@@ -170,14 +154,9 @@ impl<'a> ItemReader<'a> {
                 return Ok(Some(Item::Nth { weekday: day, nth }));
             }
             if upper == "L" {
-                return Err(self
-                    .refuse("lacks the day")
-                    .hint("write 5L or FRIL for the last Friday of the month"));
+                return Err(self.refuse("lacks the day").hint("write 5L or FRIL for the last Friday of the month"));
             }
-            if let Some(weekday) = upper
-                .strip_suffix('L')
-                .filter(|day| is_number(day) || WEEKDAYS.contains(day))
-            {
+            if let Some(weekday) = upper.strip_suffix('L').filter(|day| is_number(day) || WEEKDAYS.contains(day)) {
                 return Ok(Some(Item::LastOf(self.value(weekday, 0)? % 7)));
             }
         }
@@ -205,12 +184,8 @@ impl<'a> ItemReader<'a> {
         if let Some(index) = field.names.iter().position(|name| *name == upper) {
             return Ok(index as u8 + field.min);
         }
-        Err(invalid(
-            format!("{} is not a value of the {} field", quoted(text), field.name),
-            start,
-            end,
-        )
-        .hint(value_hint(field, text, &upper)))
+        Err(invalid(format!("{} is not a value of the {} field", quoted(text), field.name), start, end)
+            .hint(value_hint(field, text, &upper)))
     }
 
     fn step(&self, text: &str, offset: usize) -> Result<u8, ScheduleError> {
@@ -233,11 +208,7 @@ impl<'a> ItemReader<'a> {
             self.start + from.len() + 1 + to.len(),
         );
         let part = |from: u8, to: u8| {
-            if from == to {
-                from.to_string()
-            } else {
-                format!("{from}-{to}")
-            }
+            if from == to { from.to_string() } else { format!("{from}-{to}") }
         };
         if field.name != WEEKDAY {
             return error.hint(format!("write {},{}", part(a, field.max), part(field.min, b)));
@@ -273,21 +244,13 @@ impl<'a> ItemReader<'a> {
         Ok(match step {
             None => {
                 let value = from + (hash % u64::from(width)) as u8;
-                Item::Range {
-                    from: value,
-                    to: value,
-                    step: 1,
-                }
+                Item::Range { from: value, to: value, step: 1 }
             }
             // The start is hashed and the step kept: every job runs equally often, each at its own phase.
             Some(step) => {
                 let first = from + (hash % u64::from(step.min(width))) as u8;
                 let last = first + (to - first) / step * step;
-                Item::Range {
-                    from: first,
-                    to: last,
-                    step,
-                }
+                Item::Range { from: first, to: last, step }
             }
         })
     }
@@ -313,12 +276,7 @@ fn value_hint(field: &Field, text: &str, upper: &str) -> String {
     if text.starts_with(['+', '-']) {
         return format!("{numbers}, without a sign");
     }
-    let long = |names: &[&'static str]| {
-        names
-            .iter()
-            .copied()
-            .find(|name| upper.len() > 3 && upper.starts_with(name))
-    };
+    let long = |names: &[&'static str]| names.iter().copied().find(|name| upper.len() > 3 && upper.starts_with(name));
     if let Some(name) = long(field.names) {
         return format!("write {name}");
     }

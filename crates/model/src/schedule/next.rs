@@ -110,10 +110,7 @@ impl CronPlan {
             DstGap::Skip => None,
             DstGap::NextValid if from > start => None,
             DstGap::NextValid => self.fields.search(start + before, start + after).map(|_| start),
-            DstGap::Shift => self
-                .fields
-                .search(from.max(start) + before, start + after)
-                .map(|civil| civil - before),
+            DstGap::Shift => self.fields.search(from.max(start) + before, start + after).map(|civil| civil - before),
         }
     }
 }

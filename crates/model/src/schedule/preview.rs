@@ -28,11 +28,7 @@ pub struct Preview {
 /// The fires strictly after `from`, at most `n`. `plan` is what `schedule` resolved to.
 pub fn preview(schedule: &Schedule, plan: &Plan, from: Timestamp, n: usize) -> Vec<Preview> {
     let utc = TimeZone::UTC;
-    let zone = if let PlanKind::Cron(cron) = &plan.kind {
-        &cron.zone
-    } else {
-        &utc
-    };
+    let zone = if let PlanKind::Cron(cron) = &plan.kind { &cron.zone } else { &utc };
     let precision = precision(plan);
     let mut previews = Vec::new();
     let mut before = from;
@@ -45,11 +41,7 @@ pub fn preview(schedule: &Schedule, plan: &Plan, from: Timestamp, n: usize) -> V
             }
             _ => None,
         };
-        previews.push(Preview {
-            at,
-            local: local_text(zone, at, precision),
-            note,
-        });
+        previews.push(Preview { at, local: local_text(zone, at, precision), note });
         before = at;
     }
     previews
@@ -88,46 +80,30 @@ impl CronPlan {
         let shifted = (self.dst_gap == DstGap::Shift && self.fields.fixed_time).then(|| {
             let segment = zone::segment(&self.zone, at);
             let (start, before) = segment.start?;
-            let change = Change {
-                at: start,
-                before,
-                after: segment.offset,
-            };
+            let change = Change { at: start, before, after: segment.offset };
             let civil = at + before;
             (change.is_gap() && civil < change.civil().1 && self.fields.matches(civil)).then_some((change, civil))
         });
         if let Some((change, civil)) = shifted.flatten() {
             let others = self.other_gap_policies(&change);
-            return Some(format!(
-                "{} does not exist; dst_gap=shift (others: {others})",
-                self.clock(civil, false)
-            ));
+            return Some(format!("{} does not exist; dst_gap=shift (others: {others})", self.clock(civil, false)));
         }
         let change = changes(&self.zone, before, at).find(|change| change.is_gap() && self.is_touched_by(change))?;
         let others = self.other_gap_policies(&change);
         match self.dst_gap {
             _ if !self.fields.fixed_time => {
                 let (from, to) = change.civil();
-                let (from, to) = (
-                    self.clock(from, change.spans_days()),
-                    self.clock(to, change.spans_days()),
-                );
-                Some(format!(
-                    "the clock went from {from} to {to}; a wildcard schedule makes up nothing"
-                ))
+                let (from, to) = (self.clock(from, change.spans_days()), self.clock(to, change.spans_days()));
+                Some(format!("the clock went from {from} to {to}; a wildcard schedule makes up nothing"))
             }
             DstGap::NextValid if change.at == at => {
                 let (times, several) = self.touched_times(&change, false);
                 let verb = if several { "do" } else { "does" };
-                Some(format!(
-                    "{times} {verb} not exist; dst_gap=next_valid (others: {others})"
-                ))
+                Some(format!("{times} {verb} not exist; dst_gap=next_valid (others: {others})"))
             }
             DstGap::Skip => {
                 let (times, _) = self.touched_times(&change, true);
-                Some(format!(
-                    "before this, {times} did not exist; dst_gap=skip (others: {others})"
-                ))
+                Some(format!("before this, {times} did not exist; dst_gap=skip (others: {others})"))
             }
             _ => None,
         }
@@ -148,11 +124,7 @@ impl CronPlan {
         } else if self.dst_fold == DstFold::Both {
             format!("{clock} happens twice; fires both times, this is the {pass}; dst_fold=both")
         } else {
-            format!(
-                "{clock} happens twice; {}; dst_fold={}",
-                self.fold_choice(),
-                self.dst_fold
-            )
+            format!("{clock} happens twice; {}; dst_fold={}", self.fold_choice(), self.dst_fold)
         })
     }
 }
@@ -174,16 +146,10 @@ mod tests {
         let from = from.parse().unwrap();
         let plan = schedule.resolve(SEED, from).unwrap();
         let previews = preview(&schedule, &plan, from, n);
-        previews
-            .into_iter()
-            .flat_map(|preview| [Some(preview.local), preview.note].into_iter().flatten())
-            .collect()
+        previews.into_iter().flat_map(|preview| [Some(preview.local), preview.note].into_iter().flatten()).collect()
     }
 
-    const SEED: HashSeed<'static> = HashSeed {
-        tenant: "acme",
-        job: "report",
-    };
+    const SEED: HashSeed<'static> = HashSeed { tenant: "acme", job: "report" };
     const NEW_YORK: &str = "America/New_York";
 
     #[test]
@@ -236,13 +202,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            lines(
-                "0 12 * * *",
-                "Pacific/Apia",
-                "next_valid first",
-                "2011-12-30T00:00:00Z",
-                1
-            ),
+            lines("0 12 * * *", "Pacific/Apia", "next_valid first", "2011-12-30T00:00:00Z", 1),
             [
                 "Sat 2011-12-31 00:00 +14",
                 "2011-12-30 12:00 does not exist; dst_gap=next_valid (others: shift 2011-12-31 12:00, skip)",
@@ -263,10 +223,7 @@ mod tests {
         );
         assert_eq!(
             fall("30 1 * * *", "skip second", 1),
-            [
-                "Sun 2026-11-01 01:30 EST",
-                "01:30 happens twice; fires once, at the second; dst_fold=second"
-            ]
+            ["Sun 2026-11-01 01:30 EST", "01:30 happens twice; fires once, at the second; dst_fold=second"]
         );
         assert_eq!(
             fall("30 1 * * *", "skip both", 2),
@@ -293,10 +250,7 @@ mod tests {
     fn schedules_without_clock_changes() {
         let from: Timestamp = "2026-11-16T03:00:00Z".parse().unwrap();
         let one = |schedule: Schedule| preview(&schedule, &schedule.resolve(SEED, from).unwrap(), from, 2);
-        let every = one(Schedule::Every {
-            every_ms: 250,
-            phase_ms: 0,
-        });
+        let every = one(Schedule::Every { every_ms: 250, phase_ms: 0 });
         assert_eq!(every[0].local, "Mon 2026-11-16 03:00:00.250 UTC");
         let after = one(Schedule::After { delay_ms: 600_000 });
         assert_eq!((after.len(), after[0].local.as_str()), (1, "Mon 2026-11-16 03:10 UTC"));

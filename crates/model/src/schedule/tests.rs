@@ -2,28 +2,17 @@
 
 use super::*;
 
-const SEED: HashSeed<'static> = HashSeed {
-    tenant: "acme",
-    job: "report",
-};
+const SEED: HashSeed<'static> = HashSeed { tenant: "acme", job: "report" };
 
 /// An instant; seconds may be left out.
 fn at(text: &str) -> Timestamp {
     let whole = text.len() == "2026-01-01T00:00Z".len();
-    if whole {
-        text.replace('Z', ":00Z").parse().unwrap()
-    } else {
-        text.parse().unwrap()
-    }
+    if whole { text.replace('Z', ":00Z").parse().unwrap() } else { text.parse().unwrap() }
 }
 
 fn cron(expression: &str, zone: &str, gap: DstGap, fold: DstFold) -> Plan {
-    let schedule = Schedule::Cron {
-        expression: expression.to_owned(),
-        zone: zone.to_owned(),
-        dst_gap: gap,
-        dst_fold: fold,
-    };
+    let schedule =
+        Schedule::Cron { expression: expression.to_owned(), zone: zone.to_owned(), dst_gap: gap, dst_fold: fold };
     schedule.resolve(SEED, at("2026-01-01T00:00:00Z")).unwrap()
 }
 
@@ -33,10 +22,7 @@ fn default(expression: &str, zone: &str) -> Plan {
 
 /// The rows of a table: columns between bars, comments after `#`. Written as text, since rows are what one reads.
 fn rows<const N: usize>(table: &str) -> impl Iterator<Item = [&str; N]> {
-    let lines = table
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let lines = table.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.map(|line| {
         let columns: Vec<&str> = line.split('|').map(str::trim).collect();
         columns.try_into().unwrap_or_else(|_| panic!("not {N} columns: {line}"))
@@ -79,11 +65,7 @@ fn plain_expressions_in_utc() {
     ";
     for [expression, from, expected] in rows(table) {
         let expected: Vec<&str> = expected.split(' ').collect();
-        assert_eq!(
-            fires(&default(expression, "UTC"), from, 2),
-            expected,
-            "{expression} from {from}"
-        );
+        assert_eq!(fires(&default(expression, "UTC"), from, 2), expected, "{expression} from {from}");
     }
 }
 
@@ -141,11 +123,7 @@ fn clock_changes_with_the_default_policy() {
     ";
     for [expression, zone, from, expected] in rows(table) {
         let expected: Vec<&str> = expected.split(' ').collect();
-        assert_eq!(
-            fires(&default(expression, zone), from, expected.len()),
-            expected,
-            "{expression} {zone} {from}"
-        );
+        assert_eq!(fires(&default(expression, zone), from, expected.len()), expected, "{expression} {zone} {from}");
     }
 }
 
@@ -178,12 +156,7 @@ fn clock_changes_with_the_other_policies() {
         let (gap, fold) = policy.split_once(' ').unwrap();
         let plan = cron(expression, zone, gap.parse().unwrap(), fold.trim().parse().unwrap());
         let expected: Vec<&str> = expected.split(' ').collect();
-        assert_eq!(
-            fires(&plan, from, expected.len()),
-            expected,
-            "{} from {from}",
-            plan.encode()
-        );
+        assert_eq!(fires(&plan, from, expected.len()), expected, "{} from {from}", plan.encode());
     }
 }
 
@@ -198,31 +171,14 @@ fn never_firing_expressions_are_refused() {
         };
         schedule.resolve(SEED, at("2026-01-01T00:00:00Z"))
     };
-    for expression in [
-        "0 0 30 2 *",
-        "0 0 31 2 *",
-        "0 0 31 4,6,9,11 *",
-        "0 0 30,31 2 *",
-        "0 0 31W 2 *",
-        "0 0 31 2 */7",
-        "0 0 30 2 ?",
-    ] {
+    for expression in
+        ["0 0 30 2 *", "0 0 31 2 *", "0 0 31 4,6,9,11 *", "0 0 30,31 2 *", "0 0 31W 2 *", "0 0 31 2 */7", "0 0 30 2 ?"]
+    {
         let error = resolve(expression, DstGap::NextValid).unwrap_err();
-        assert_eq!(
-            (error.code, error.position),
-            ("cron_never_fires", Some((0, expression.len()))),
-            "{expression}"
-        );
+        assert_eq!((error.code, error.position), ("cron_never_fires", Some((0, expression.len()))), "{expression}");
     }
     // Either day field may match, so the Mondays of February remain; and leap days exist.
-    for expression in [
-        "0 0 30 2 MON",
-        "0 0 31 2 1#5",
-        "0 0 29 2 *",
-        "0 0 L 2 *",
-        "0 0 29W 2 *",
-        "0 0 29 2 */7",
-    ] {
+    for expression in ["0 0 30 2 MON", "0 0 31 2 1#5", "0 0 29 2 *", "0 0 L 2 *", "0 0 29W 2 *", "0 0 29 2 */7"] {
         assert!(resolve(expression, DstGap::NextValid).is_ok(), "{expression}");
     }
     // The second Sunday of March at 02:30 is always skipped in New York.
@@ -237,28 +193,13 @@ fn every_is_aligned_to_the_epoch() {
     let every = |every_ms, phase_ms| Schedule::Every { every_ms, phase_ms }.resolve(SEED, Timestamp::from_millis(77));
     let plan = every(90_000, 0).unwrap();
     let next = |t| plan.next(Timestamp::from_millis(t)).map(Timestamp::millis);
-    assert_eq!(
-        (next(0), next(89_999), next(90_000)),
-        (Some(90_000), Some(90_000), Some(180_000))
-    );
-    assert_eq!(
-        (next(-1), next(-1_000_000), next(i64::MIN)),
-        (Some(0), Some(0), Some(0))
-    );
+    assert_eq!((next(0), next(89_999), next(90_000)), (Some(90_000), Some(90_000), Some(180_000)));
+    assert_eq!((next(-1), next(-1_000_000), next(i64::MIN)), (Some(0), Some(0), Some(0)));
     assert_eq!((next(i64::MAX), next(SECOND_MAX * 1000)), (None, None));
-    assert_eq!(
-        plan.first_at_or_after(Timestamp::from_millis(90_000)),
-        Some(Timestamp::from_millis(90_000))
-    );
+    assert_eq!(plan.first_at_or_after(Timestamp::from_millis(90_000)), Some(Timestamp::from_millis(90_000)));
     let phased = every(1000, 250).unwrap();
-    assert_eq!(
-        phased.next(Timestamp::from_millis(250)),
-        Some(Timestamp::from_millis(1250))
-    );
-    assert_eq!(
-        phased.next(Timestamp::from_millis(0)),
-        Some(Timestamp::from_millis(250))
-    );
+    assert_eq!(phased.next(Timestamp::from_millis(250)), Some(Timestamp::from_millis(1250)));
+    assert_eq!(phased.next(Timestamp::from_millis(0)), Some(Timestamp::from_millis(250)));
     for (every_ms, phase_ms) in [(0, 0), (1000, 1000), (u64::MAX, 0), (DURATION_MS_MAX + 1, 0)] {
         assert_eq!(every(every_ms, phase_ms).unwrap_err().code, "every_invalid");
     }
@@ -268,30 +209,12 @@ fn every_is_aligned_to_the_epoch() {
 fn one_off_schedules() {
     let t = at("2026-11-16T03:00:00Z");
     let plan = Schedule::At { at: t }.resolve(SEED, t).unwrap();
-    assert_eq!(
-        (plan.next(t), plan.first_at_or_after(t), plan.is_one_off()),
-        (None, Some(t), true)
-    );
+    assert_eq!((plan.next(t), plan.first_at_or_after(t), plan.is_one_off()), (None, Some(t), true));
     let after = Schedule::After { delay_ms: 1500 }.resolve(SEED, t).unwrap();
     assert_eq!(after.encode(), format!("at {}", t.millis() + 1500));
-    assert_eq!(
-        Schedule::After { delay_ms: u64::MAX }
-            .resolve(SEED, t)
-            .unwrap_err()
-            .code,
-        "delay_invalid"
-    );
-    assert_eq!(
-        Schedule::After { delay_ms: 1 }
-            .resolve(SEED, Timestamp::MAX)
-            .unwrap_err()
-            .code,
-        "at_invalid"
-    );
-    assert_eq!(
-        Schedule::At { at: Timestamp::MIN }.resolve(SEED, t).unwrap_err().code,
-        "at_invalid"
-    );
+    assert_eq!(Schedule::After { delay_ms: u64::MAX }.resolve(SEED, t).unwrap_err().code, "delay_invalid");
+    assert_eq!(Schedule::After { delay_ms: 1 }.resolve(SEED, Timestamp::MAX).unwrap_err().code, "at_invalid");
+    assert_eq!(Schedule::At { at: Timestamp::MIN }.resolve(SEED, t).unwrap_err().code, "at_invalid");
     let none = Schedule::None.resolve(SEED, t).unwrap();
     assert_eq!((none.next(Timestamp::MIN), none.is_one_off()), (None, false));
 }
@@ -306,20 +229,8 @@ fn plans_round_trip_through_their_text() {
             "first",
             "cron 41 3 * * * @Europe/Berlin gap=next_valid fold=first",
         ),
-        (
-            "0 5\t4 ? jan mon-FRI",
-            "utc",
-            "shift",
-            "second",
-            "cron 5 4 * 1 1-5 @UTC gap=shift fold=second",
-        ),
-        (
-            "30 5 4 L,15w * 7",
-            "UTC",
-            "skip",
-            "both",
-            "cron 30 5 4 L,15W * 0 @UTC gap=skip fold=both",
-        ),
+        ("0 5\t4 ? jan mon-FRI", "utc", "shift", "second", "cron 5 4 * 1 1-5 @UTC gap=shift fold=second"),
+        ("30 5 4 L,15w * 7", "UTC", "skip", "both", "cron 30 5 4 L,15W * 0 @UTC gap=skip fold=both"),
         (
             "5/20 */1 LW */5 5L,1#2,friL",
             "UTC",
@@ -327,13 +238,7 @@ fn plans_round_trip_through_their_text() {
             "first",
             "cron 5-59/20 * LW */5 5L,1#2,5L @UTC gap=skip fold=first",
         ),
-        (
-            "@weekly",
-            "UTC",
-            "skip",
-            "first",
-            "cron 0 0 * * 0 @UTC gap=skip fold=first",
-        ),
+        ("@weekly", "UTC", "skip", "first", "cron 0 0 * * 0 @UTC gap=skip fold=first"),
         ("@every 90s", "UTC", "skip", "first", "every 90000+0"),
     ] {
         let plan = cron(expression, zone, gap.parse().unwrap(), fold.parse().unwrap());
@@ -381,17 +286,12 @@ fn hashed_values_are_stable_and_spread() {
             dst_gap: DstGap::NextValid,
             dst_fold: DstFold::First,
         };
-        schedule
-            .resolve(HashSeed { tenant: "acme", job }, at("2026-01-01T00:00:00Z"))
-            .unwrap()
+        schedule.resolve(HashSeed { tenant: "acme", job }, at("2026-01-01T00:00:00Z")).unwrap()
     };
     let mut minutes = std::collections::BTreeSet::new();
     for i in 0..600 {
         let plan = minute(&format!("job-{i}"));
-        assert_eq!(
-            plan.count(at("2026-01-01T00:00:00Z"), at("2026-01-02T00:00:00Z"), 99),
-            4
-        );
+        assert_eq!(plan.count(at("2026-01-01T00:00:00Z"), at("2026-01-02T00:00:00Z"), 99), 4);
         minutes.insert(plan.next(at("2026-01-01T00:00:00Z")).unwrap().millis() / 60_000 % 60);
     }
     assert!(minutes.len() > 50, "only {} of 60 minutes are used", minutes.len());
@@ -401,31 +301,17 @@ const GOLDEN_HASH: &str = "cron 4 2 1 10 2 @UTC gap=next_valid fold=first";
 
 #[test]
 fn the_ends_of_time_do_not_panic() {
-    for zone in [
-        "UTC",
-        "America/New_York",
-        "Pacific/Apia",
-        "Pacific/Kiritimati",
-        "Asia/Tokyo",
-        "Africa/Casablanca",
-    ] {
+    for zone in ["UTC", "America/New_York", "Pacific/Apia", "Pacific/Kiritimati", "Asia/Tokyo", "Africa/Casablanca"] {
         for gap in [DstGap::NextValid, DstGap::Shift, DstGap::Skip] {
             for expression in ["* * * * * *", "0 0 29 2 *", "30 2 * * *", "59 59 23 31 12 *"] {
                 let plan = cron(expression, zone, gap, DstFold::Both);
                 let first = plan.next(Timestamp::MIN).unwrap();
-                assert!(
-                    first.millis() >= 0 && first < at("1973-01-01T00:00:00Z"),
-                    "{} {first}",
-                    plan.encode()
-                );
+                assert!(first.millis() >= 0 && first < at("1973-01-01T00:00:00Z"), "{} {first}", plan.encode());
                 assert_eq!(plan.next(Timestamp::MAX), None);
                 assert_eq!(plan.next(at("9999-12-30T22:00:00Z")), None);
-                for t in [
-                    "9999-12-30T21:59:58Z",
-                    "9999-12-29T00:00:00Z",
-                    "9998-01-01T00:00:00Z",
-                    "9960-03-01T00:00:00Z",
-                ] {
+                for t in
+                    ["9999-12-30T21:59:58Z", "9999-12-29T00:00:00Z", "9998-01-01T00:00:00Z", "9960-03-01T00:00:00Z"]
+                {
                     assert!(plan.next(at(t)).is_none_or(|next| next > at(t)));
                 }
             }
@@ -435,37 +321,16 @@ fn the_ends_of_time_do_not_panic() {
 
 #[test]
 fn the_short_way_and_the_long_way_agree() {
-    for zone in [
-        "America/New_York",
-        "Australia/Lord_Howe",
-        "Africa/Casablanca",
-        "America/Santiago",
-    ] {
-        for (gap, fold) in [
-            (DstGap::NextValid, DstFold::First),
-            (DstGap::Shift, DstFold::Both),
-            (DstGap::Skip, DstFold::Second),
-        ] {
-            for expression in [
-                "30 2 * * *",
-                "*/7 * * * *",
-                "0 0 1 * *",
-                "15 1 * * 0",
-                "0 0 29 2 *",
-                "59 23 L 3,10 *",
-            ] {
+    for zone in ["America/New_York", "Australia/Lord_Howe", "Africa/Casablanca", "America/Santiago"] {
+        for (gap, fold) in
+            [(DstGap::NextValid, DstFold::First), (DstGap::Shift, DstFold::Both), (DstGap::Skip, DstFold::Second)]
+        {
+            for expression in ["30 2 * * *", "*/7 * * * *", "0 0 1 * *", "15 1 * * 0", "0 0 29 2 *", "59 23 L 3,10 *"] {
                 let plan = cron(expression, zone, gap, fold);
-                let PlanKind::Cron(cron) = &plan.kind else {
-                    panic!("not cron")
-                };
+                let PlanKind::Cron(cron) = &plan.kind else { panic!("not cron") };
                 let mut t = 1_767_225_600;
                 while t < 1_767_225_600 + 2 * 366 * 86_400 {
-                    assert_eq!(
-                        cron.next_second(t),
-                        cron.next_by_segments(t + 1),
-                        "{} at {t}",
-                        plan.encode()
-                    );
+                    assert_eq!(cron.next_second(t), cron.next_by_segments(t + 1), "{} at {t}", plan.encode());
                     t += 40_009;
                 }
             }

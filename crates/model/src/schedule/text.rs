@@ -63,8 +63,7 @@ pub(super) fn every_alias(text: &str) -> Option<Result<Schedule, ScheduleError>>
     let trimmed = text.trim_start_matches([' ', '\t']);
     let word = trimmed.get(..6).filter(|word| word.eq_ignore_ascii_case("@every"))?;
     let rest = trimmed.strip_prefix(word)?;
-    rest.starts_with([' ', '\t'])
-        .then(|| every(rest, text.len() - rest.len()))
+    rest.starts_with([' ', '\t']).then(|| every(rest, text.len() - rest.len()))
 }
 
 fn every(text: &str, start: usize) -> Result<Schedule, ScheduleError> {
@@ -85,11 +84,9 @@ fn is_rate(text: &str) -> bool {
 fn rate(text: &str) -> Result<Schedule, ScheduleError> {
     match text.get(5..).and_then(|inner| inner.strip_suffix(')')) {
         Some(inner) => every(inner, 5),
-        None => Err(
-            ScheduleError::new("every_invalid", "rate( without its closing parenthesis")
-                .at(text.len(), text.len())
-                .hint("such as rate(5 minutes)"),
-        ),
+        None => Err(ScheduleError::new("every_invalid", "rate( without its closing parenthesis")
+            .at(text.len(), text.len())
+            .hint("such as rate(5 minutes)")),
     }
 }
 
@@ -110,9 +107,8 @@ fn instant(text: &str, start: usize) -> Result<Schedule, ScheduleError> {
         }
         Shape::Other => return Err(refuse(format!("{} is not an instant", quoted(text))).hint(HINT)),
     }
-    let at: jiff::Timestamp = text
-        .parse()
-        .map_err(|_| refuse(format!("{} is not an instant", quoted(text))).hint(HINT))?;
+    let at: jiff::Timestamp =
+        text.parse().map_err(|_| refuse(format!("{} is not an instant", quoted(text))).hint(HINT))?;
     let at = Timestamp::from_millis(at.as_millisecond());
     super::at_kind(at).map_err(|error| error.at(start, start + text.len()))?;
     Ok(Schedule::At { at })
@@ -185,13 +181,7 @@ pub fn format_duration_ms(ms: u64) -> String {
     }
     let mut text = String::new();
     let mut rest = ms;
-    for (unit_ms, unit) in [
-        (DAY_MS, "d"),
-        (HOUR_MS, "h"),
-        (MINUTE_MS, "m"),
-        (SECOND_MS, "s"),
-        (1, "ms"),
-    ] {
+    for (unit_ms, unit) in [(DAY_MS, "d"), (HOUR_MS, "h"), (MINUTE_MS, "m"), (SECOND_MS, "s"), (1, "ms")] {
         if rest >= unit_ms {
             text.push_str(&(rest / unit_ms).to_string());
             text.push_str(unit);
@@ -229,11 +219,7 @@ struct DurationError {
 
 impl DurationError {
     fn new(at: usize, message: impl Into<String>, hint: &'static str) -> Self {
-        Self {
-            at,
-            message: message.into(),
-            hint,
-        }
+        Self { at, message: message.into(), hint }
     }
 
     fn moved(mut self, by: usize) -> Self {
@@ -273,9 +259,7 @@ fn read_iso(text: &str) -> Result<u64, DurationError> {
         })
         .map_err(|error| DurationError { hint: HINT, ..error }.moved(date.len() + 1))?,
     };
-    date_ms
-        .checked_add(time_ms)
-        .ok_or_else(|| DurationError::new(0, "too large a number", HINT))
+    date_ms.checked_add(time_ms).ok_or_else(|| DurationError::new(0, "too large a number", HINT))
 }
 
 /// The milliseconds of a unit as people write it.
@@ -311,24 +295,13 @@ fn read_units(text: &str, unit_ms: impl Fn(&str) -> Option<u64>) -> Result<u64, 
             return Err(DurationError::new(unit_at, "a unit is missing", UNITS));
         }
         let Some(unit_ms) = unit_ms(unit) else {
-            return Err(DurationError::new(
-                unit_at,
-                format!("unknown unit {}", quoted(unit)),
-                UNITS,
-            ));
+            return Err(DurationError::new(unit_at, format!("unknown unit {}", quoted(unit)), UNITS));
         };
         if unit_ms >= smallest {
-            return Err(DurationError::new(
-                unit_at,
-                "units out of order",
-                "the largest unit first, each once",
-            ));
+            return Err(DurationError::new(unit_at, "units out of order", "the largest unit first, each once"));
         }
         smallest = unit_ms;
-        total = number
-            .checked_mul(unit_ms)
-            .and_then(|ms| total.checked_add(ms))
-            .ok_or_else(too_large)?;
+        total = number.checked_mul(unit_ms).and_then(|ms| total.checked_add(ms)).ok_or_else(too_large)?;
         let after = &after[letters..];
         at = text.len() - after.trim_start_matches([' ', '\t']).len();
     }
@@ -407,9 +380,7 @@ mod tests {
     #[test]
     fn one_string_forms() {
         let every = |every_ms| Schedule::Every { every_ms, phase_ms: 0 };
-        let at = |text: &str| Schedule::At {
-            at: text.parse().unwrap(),
-        };
+        let at = |text: &str| Schedule::At { at: text.parse().unwrap() };
         for (text, expected) in [
             ("@every 90s", every(90_000)),
             ("every 90s", every(90_000)),
@@ -446,11 +417,7 @@ mod tests {
             ("in  ten minutes", "duration_invalid", "ten minutes"),
             ("at noon", "at_invalid", "noon"),
             ("2026-11-16T23:59:60Z", "at_invalid", "2026-11-16T23:59:60Z"),
-            (
-                "2016-12-31T23:59:60.5+00:00",
-                "at_invalid",
-                "2016-12-31T23:59:60.5+00:00",
-            ),
+            ("2016-12-31T23:59:60.5+00:00", "at_invalid", "2016-12-31T23:59:60.5+00:00"),
             ("2026-11-16T03:00:00", "at_invalid", "2026-11-16T03:00:00"),
             ("2026-11-16", "at_invalid", "2026-11-16"),
             ("2026-02-30T00:00:00Z", "at_invalid", "2026-02-30T00:00:00Z"),
@@ -466,9 +433,6 @@ mod tests {
             assert_eq!(text.get(start..end), Some(wrong), "{text}: {error:?}");
             assert!(error.hint.is_some() || code == "at_invalid", "{text}");
         }
-        assert_eq!(
-            parse_text("* * * * *", "Europe/Berln").unwrap_err().code,
-            "zone_unknown"
-        );
+        assert_eq!(parse_text("* * * * *", "Europe/Berln").unwrap_err().code, "zone_unknown");
     }
 }

@@ -6,15 +6,7 @@
 use super::cron::{CronPlan, Fields};
 use super::zone;
 
-const WEEKDAYS: [&str; 7] = [
-    "Sunday",
-    "Monday",
-    "Tuesday",
-    "Wednesday",
-    "Thursday",
-    "Friday",
-    "Saturday",
-];
+const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 const MONTHS: [&str; 12] = [
     "January",
     "February",
@@ -134,16 +126,12 @@ fn day_words(fields: &Fields) -> Option<String> {
         (true, true, _) => None,
         (true, false, true) => Some(format!("on {}", weekday_words(fields, "and"))),
         (false, true, true) => Some(format!("on {}", month_day_words(fields, "and"))),
-        (false, false, true) => Some(format!(
-            "on {} if it is {}",
-            month_day_words(fields, "or"),
-            weekday_words(fields, "or")
-        )),
-        (false, false, false) => Some(format!(
-            "on {} or on {}",
-            month_day_words(fields, "and"),
-            weekday_words(fields, "and")
-        )),
+        (false, false, true) => {
+            Some(format!("on {} if it is {}", month_day_words(fields, "or"), weekday_words(fields, "or")))
+        }
+        (false, false, false) => {
+            Some(format!("on {} or on {}", month_day_words(fields, "and"), weekday_words(fields, "and")))
+        }
         // Either may match, and one of them always does.
         (_, _, false) => None,
     }
@@ -207,13 +195,7 @@ fn runs(values: &[usize]) -> Vec<(usize, usize)> {
 fn number_list(values: &[usize]) -> String {
     let items: Vec<String> = runs(values)
         .into_iter()
-        .map(|(from, to)| {
-            if from == to {
-                from.to_string()
-            } else {
-                format!("{from}-{to}")
-            }
-        })
+        .map(|(from, to)| if from == to { from.to_string() } else { format!("{from}-{to}") })
         .collect();
     if items.len() > LIST_SHOWN_MAX {
         let (head, last) = (&items[..3], &items[items.len() - 1]);
@@ -225,13 +207,7 @@ fn number_list(values: &[usize]) -> String {
 fn name_list(values: &[usize], name: impl Fn(usize) -> &'static str, last_joint: &str) -> String {
     let items: Vec<String> = runs(values)
         .into_iter()
-        .map(|(from, to)| {
-            if from == to {
-                name(from).to_owned()
-            } else {
-                format!("{} to {}", name(from), name(to))
-            }
-        })
+        .map(|(from, to)| if from == to { name(from).to_owned() } else { format!("{} to {}", name(from), name(to)) })
         .collect();
     joined(&items, last_joint)
 }

@@ -45,10 +45,7 @@ pub(super) fn name(zone: &TimeZone) -> &str {
 
 /// All zone names of the database in the binary, in alphabetical order.
 pub fn zone_names() -> Vec<String> {
-    let mut names: Vec<String> = TimeZoneDatabase::bundled()
-        .available()
-        .map(|name| name.to_string())
-        .collect();
+    let mut names: Vec<String> = TimeZoneDatabase::bundled().available().map(|name| name.to_string()).collect();
     names.sort_unstable();
     names
 }
@@ -68,10 +65,7 @@ pub fn zone_database_version() -> &'static str {
                 continue;
             };
             hash.update(&zone.to_offset(second(SECOND_MIN)).seconds().to_le_bytes());
-            for change in zone
-                .following(second(SECOND_MIN))
-                .take_while(|change| change.timestamp() < until)
-            {
+            for change in zone.following(second(SECOND_MIN)).take_while(|change| change.timestamp() < until) {
                 hash.update(&change.timestamp().as_second().to_le_bytes());
                 hash.update(&change.offset().seconds().to_le_bytes());
             }
@@ -93,10 +87,7 @@ pub(super) fn offset(zone: &TimeZone, at: i64) -> i64 {
 /// The one offset the zone has had since 1970, if there is only one: such zones need no look-up at all.
 pub(super) fn constant_offset(zone: &TimeZone) -> Option<i64> {
     let start = SECOND_MIN - 2 * SHIFT_SECONDS_MAX;
-    zone.following(second(start))
-        .next()
-        .is_none()
-        .then(|| offset(zone, SECOND_MIN))
+    zone.following(second(start)).next().is_none().then(|| offset(zone, SECOND_MIN))
 }
 
 /// A stretch of time with one offset, and the changes at its ends.
@@ -114,9 +105,7 @@ pub(super) struct Segment {
 pub(super) fn segment(zone: &TimeZone, at: i64) -> Segment {
     // Never `preceding`: after the last listed transition of a zone it answers from the yearly rule alone and misses
     // the listed one (jiff 0.2.39, America/Metlakatla, 2019-01-20).
-    let mut changes = zone
-        .following(second(at - SHIFT_SECONDS_MAX))
-        .map(|change| change.timestamp().as_second());
+    let mut changes = zone.following(second(at - SHIFT_SECONDS_MAX)).map(|change| change.timestamp().as_second());
     let first = changes.next();
     let start = first.filter(|start| *start <= at);
     let end = if start.is_some() { changes.next() } else { first };
@@ -181,24 +170,15 @@ mod tests {
             let start = SECOND_MIN - 2 * SHIFT_SECONDS_MAX;
             let (mut at, mut before) = (i64::MIN / 2, offset(&zone, start));
             let (mut lowest, mut highest) = (before, before);
-            for change in zone
-                .following(second(start))
-                .take_while(|c| c.timestamp() < second(7_258_118_400))
-            {
+            for change in zone.following(second(start)).take_while(|c| c.timestamp() < second(7_258_118_400)) {
                 let (now, after) = (change.timestamp().as_second(), i64::from(change.offset().seconds()));
                 assert!(now - at >= SEGMENT_SECONDS_MIN, "{name}: {now} follows {at}");
-                assert!(
-                    (after - before).abs() < SHIFT_SECONDS_MAX,
-                    "{name}: {now} moves the clock too far"
-                );
+                assert!((after - before).abs() < SHIFT_SECONDS_MAX, "{name}: {now} moves the clock too far");
                 assert!(after.abs() < OFFSET_SECONDS_MAX, "{name}: {now} is too far from UTC");
                 (at, before) = (now, after);
                 (lowest, highest) = (lowest.min(after), highest.max(after));
             }
-            assert!(
-                highest - lowest <= SHIFT_SECONDS_MAX,
-                "{name}: offsets from {lowest} to {highest}"
-            );
+            assert!(highest - lowest <= SHIFT_SECONDS_MAX, "{name}: offsets from {lowest} to {highest}");
         }
     }
 
@@ -215,21 +195,10 @@ mod tests {
         ] {
             let error = find(wrong).unwrap_err();
             assert_eq!(error.code, "zone_unknown");
-            assert!(
-                error.hint.as_deref().unwrap_or("").contains(right),
-                "{wrong}: {error:?}"
-            );
+            assert!(error.hint.as_deref().unwrap_or("").contains(right), "{wrong}: {error:?}");
         }
-        for wrong in [
-            "",
-            " ",
-            "Etc/Unknown",
-            "+02:00",
-            "localtime",
-            "../../etc/passwd",
-            "\u{1f570}",
-            &"x".repeat(9999),
-        ] {
+        for wrong in ["", " ", "Etc/Unknown", "+02:00", "localtime", "../../etc/passwd", "\u{1f570}", &"x".repeat(9999)]
+        {
             assert_eq!(find(wrong).unwrap_err().code, "zone_unknown", "{wrong}");
         }
     }

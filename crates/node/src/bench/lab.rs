@@ -13,7 +13,7 @@ use campanile_model::queue::Dispatch;
 use campanile_model::random::SplitMix;
 use campanile_model::retry::RetryPolicy;
 use campanile_model::schedule::Schedule;
-use campanile_model::store::{Expected, ExecutionQuery, JobWrite, Put, Store};
+use campanile_model::store::{ExecutionQuery, Expected, JobWrite, Put, Store};
 use campanile_model::{Clock, ExecutionId, FieldError, JobId, TenantId, Timestamp, limits};
 use campanile_queue::memory::MemoryQueue;
 use campanile_store::sqlite;
@@ -40,10 +40,6 @@ pub struct Recorder {
 impl Recorder {
     pub fn starts(&self) -> Vec<Start> {
         self.starts.lock().clone()
-    }
-
-    pub fn len(&self) -> usize {
-        self.starts.lock().len()
     }
 }
 
@@ -235,7 +231,12 @@ pub async fn verify(store: &Arc<dyn Store>, starts: &[Start], expected: usize) -
         for execution in &page.items {
             let fine = execution.state == State::Succeeded && execution.attempt == 1;
             if !fine || !distinct.contains(&execution.id) {
-                return Err(format!("{} is {} after attempt {}", execution.id, execution.state.as_str(), execution.attempt));
+                return Err(format!(
+                    "{} is {} after attempt {}",
+                    execution.id,
+                    execution.state.as_str(),
+                    execution.attempt
+                ));
             }
         }
         durable += page.items.len();

@@ -17,7 +17,8 @@ pub fn facts() -> Vec<(&'static str, String)> {
 
 /// Memory of this process that is in RAM, in bytes.
 pub fn resident_bytes() -> u64 {
-    let kib = line("/proc/self/status", "VmRSS:").and_then(|rest| rest.trim_end_matches(" kB").trim().parse::<u64>().ok());
+    let kib =
+        line("/proc/self/status", "VmRSS:").and_then(|rest| rest.trim_end_matches(" kB").trim().parse::<u64>().ok());
     kib.unwrap_or(0) * 1024
 }
 
@@ -31,7 +32,8 @@ pub fn cpu_ms() -> u64 {
 }
 
 fn cpu() -> String {
-    line("/proc/cpuinfo", "model name").map_or_else(|| std::env::consts::ARCH.to_owned(), |v| v.trim_start_matches([':', ' ', '\t']).to_owned())
+    line("/proc/cpuinfo", "model name")
+        .map_or_else(|| std::env::consts::ARCH.to_owned(), |v| v.trim_start_matches([':', ' ', '\t']).to_owned())
 }
 
 fn memory() -> String {

@@ -20,12 +20,7 @@ use tokio::net::TcpStream;
 /// Jobs in one bulk call, as in a batch request.
 const BULK: usize = 1_000;
 
-pub async fn run(
-    scratch: Option<PathBuf>,
-    jobs: usize,
-    singles: usize,
-    connections: usize,
-) -> Result<Report, String> {
+pub async fn run(scratch: Option<PathBuf>, jobs: usize, singles: usize, connections: usize) -> Result<Report, String> {
     let lab = Lab::new(scratch.as_deref())?;
     let store = lab.store()?;
     let (service, _, _) = lab::engine(store.clone()).await?;

@@ -82,16 +82,20 @@ impl Report {
 
     /// For machines.
     pub fn json(&self) -> Value {
-        let rows: Vec<Value> = self.rows.iter().map(|row| {
-            let met = row.target.map(|target| target.met(row.value));
-            json!({
-                "metric": row.metric,
-                "value": row.value,
-                "unit": row.unit,
-                "target": row.target.map(Target::words),
-                "met": met,
+        let rows: Vec<Value> = self
+            .rows
+            .iter()
+            .map(|row| {
+                let met = row.target.map(|target| target.met(row.value));
+                json!({
+                    "metric": row.metric,
+                    "value": row.value,
+                    "unit": row.unit,
+                    "target": row.target.map(Target::words),
+                    "met": met,
+                })
             })
-        }).collect();
+            .collect();
         let machine: serde_json::Map<String, Value> =
             machine::facts().into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
         json!({ "bench": self.name, "machine": machine, "verified": self.verified, "results": rows })

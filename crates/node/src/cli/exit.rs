@@ -123,15 +123,21 @@ impl Failure {
         let failure = match problem.errors.as_slice() {
             [] => Self::new(code, detail),
             [one] => Self::new(code, field(one)).marked(text_at(body, &one.pointer), one.position),
-            several => several.iter().fold(Self::new(code, format!("{} fields are wrong", several.len())), |failure, one| {
-                failure.detail(clean(&field(one)))
-            }),
+            several => {
+                several.iter().fold(Self::new(code, format!("{} fields are wrong", several.len())), |failure, one| {
+                    let hint = one.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+                    failure.detail(clean(&format!("{}{hint}", field(one))))
+                })
+            }
         };
-        let hints = problem.errors.iter().filter_map(|one| one.hint.as_deref()).map(clean);
-        let failure = hints.fold(failure, Self::hint);
+        let failure = match problem.errors.as_slice() {
+            [FieldProblem { hint: Some(hint), .. }] => failure.hint(clean(hint)),
+            _ => failure,
+        };
         match problem.code.as_str() {
             "job_not_found" => failure.hint("`campanile job ls` lists the jobs"),
             "execution_not_found" => failure.hint("`campanile exec ls` lists the executions"),
+            "version_mismatch" => failure.hint("somebody else changed it; `campanile job get` shows it as it is now"),
             "name_taken" => failure.hint("`campanile job edit` changes a job that exists"),
             _ if problem.retryable => failure.hint("it may work later; try again"),
             _ => failure,
@@ -175,15 +181,10 @@ impl From<campanile_client::Error> for Failure {
     }
 }
 
+/// A node that cannot start, or cannot go on.
 impl From<campanile_model::Error> for Failure {
     fn from(error: campanile_model::Error) -> Self {
-        use campanile_model::Kind;
-        let code = match error.kind() {
-            Kind::NotFound => Code::NotFound,
-            Kind::Conflict => Code::Conflict,
-            _ => Code::Failed,
-        };
-        let failure = Self::new(code, error.message());
+        let failure = Self::new(Code::Failed, error.message());
         match error.code() {
             "data_directory_in_use" => failure.hint("stop that process, or choose another directory with --data-dir"),
             _ => failure,

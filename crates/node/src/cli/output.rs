@@ -94,11 +94,6 @@ impl Output {
         }
     }
 
-    /// Whether a person reads stdout.
-    pub fn is_terminal(&self) -> bool {
-        self.terminal
-    }
-
     /// Whether the table form was chosen.
     pub fn is_table(&self) -> bool {
         self.format == Format::Table
@@ -308,7 +303,8 @@ fn yaml_string(text: &str) -> String {
         return text.to_owned();
     }
     let quoted = json::string(text);
-    let printable = |c: char| !matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}');
+    let printable =
+        |c: char| !matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}');
     quoted.chars().map(|c| if printable(c) { c.to_string() } else { format!("\\u{:04x}", c as u32) }).collect()
 }
 
@@ -320,7 +316,7 @@ mod tests {
     fn yaml_keeps_order_and_quotes_what_could_be_misread() {
         let json = r#"{"b":1,"a":"x y","n":null,"yes":"no","t":"2026-01-01","e":[],"o":{},"l":[1,"- x",{"k":[true,[2]]}],
             "m":"a\nb","c":"* * * * *","big":123456789012345678901234567890,"s":" x","empty":"","u":"\u0085\u00fc"}"#;
-        let expected = "b: 1\na: x y\nn: null\n\"yes\": \"no\"\nt: \"2026-01-01\"\ne: []\no: {}\nl:\n  - 1\n  - \"- x\"\n  - k:\n      - true\n      - - 2\n\
+        let expected = "b: 1\na: x y\n\"n\": null\n\"yes\": \"no\"\nt: \"2026-01-01\"\ne: []\no: {}\nl:\n  - 1\n  - \"- x\"\n  - k:\n      - true\n      - - 2\n\
             m: \"a\\nb\"\nc: \"* * * * *\"\nbig: 123456789012345678901234567890\ns: \" x\"\nempty: \"\"\nu: \"\\u0085ü\"\n";
         assert_eq!(yaml(json), expected);
     }
@@ -334,7 +330,14 @@ mod tests {
     #[test]
     fn distances_are_rough() {
         let now = Timestamp::from_millis(1_000_000_000);
-        for (ms, text) in [(0, "now"), (999, "now"), (5_000, "in 5s"), (-65_000, "1m05s ago"), (15_120_000, "in 4h12m"), (90_000_000, "in 1d01h")] {
+        for (ms, text) in [
+            (0, "now"),
+            (999, "now"),
+            (5_000, "in 5s"),
+            (-65_000, "1m05s ago"),
+            (15_120_000, "in 4h12m"),
+            (90_000_000, "in 1d01h"),
+        ] {
             assert_eq!(relative(now.saturating_add_ms(ms), now), text);
         }
         assert_eq!((bytes(5), bytes(1536)), ("5 B".into(), "1.5 KiB".into()));

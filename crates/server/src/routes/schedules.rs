@@ -103,7 +103,13 @@ fn read(app: &App, text: &str) -> Result<Question, Refusal> {
     }
 }
 
-fn resolve(schedule: &Schedule, name: Option<String>, from: Timestamp, pointers: &Pointers, faults: &mut Faults) -> Option<Plan> {
+fn resolve(
+    schedule: &Schedule,
+    name: Option<String>,
+    from: Timestamp,
+    pointers: &Pointers,
+    faults: &mut Faults,
+) -> Option<Plan> {
     if *schedule == Schedule::None {
         faults.add(FieldProblem::new("/schedule", "schedule_missing", "there is no schedule to ask about"));
         return None;

@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// Starts attempts.
 pub(super) fn claim(connection: &Connection, claims: &[Claim]) -> Done<Vec<Claimed>> {
     let first_fence = counters::take(connection, counters::FENCE, claims.len())?;
-    let mut ready = Ready::prepare(connection)?;
+    let mut ready = Ready::prepare(connection, include_str!("sql/attempts/get_for_claim.sql"))?;
     let mut claim = connection.prepare_cached(include_str!("sql/attempts/claim.sql"))?;
     let mut texts = Texts::default();
     let mut verdicts: Vec<Option<Claimed>> = vec![None; claims.len()];
@@ -70,9 +70,10 @@ enum Judged<T> {
 }
 
 impl<'c> Ready<'c> {
-    fn prepare(connection: &'c Connection) -> Done<Self> {
+    /// `get` selects what `stale` reads first, and then what else the caller wants.
+    fn prepare(connection: &'c Connection, get: &str) -> Done<Self> {
         Ok(Self {
-            get: connection.prepare_cached(include_str!("sql/attempts/get_for_claim.sql"))?,
+            get: connection.prepare_cached(get)?,
             discard: connection.prepare_cached(include_str!("sql/executions/discard.sql"))?,
         })
     }
@@ -205,7 +206,7 @@ impl<'c> Statements<'c> {
     fn prepare(connection: &'c Connection) -> Done<Self> {
         Ok(Self {
             connection,
-            ready: Ready::prepare(connection)?,
+            ready: Ready::prepare(connection, include_str!("sql/attempts/judge.sql"))?,
             complete: connection.prepare_cached(include_str!("sql/attempts/complete.sql"))?,
             complete_unclaimed: connection.prepare_cached(include_str!("sql/attempts/complete_unclaimed.sql"))?,
             insert_attempt: connection.prepare_cached(include_str!("sql/attempts/insert.sql"))?,
@@ -358,7 +359,9 @@ pub(super) fn load_expired(
         let started_at = columns.instant()?;
         let worker: Option<String> = columns.next()?;
         let node_lost = worker.as_deref().is_some_and(|worker| {
-            worker.strip_prefix(NODE_PREFIX).is_some_and(|node| !live_nodes.contains(node) && !live_nodes.contains(worker))
+            worker
+                .strip_prefix(NODE_PREFIX)
+                .is_some_and(|node| !live_nodes.contains(node) && !live_nodes.contains(worker))
         });
         if lease_over || node_lost {
             let fence = AttemptFence { execution: dispatch.execution, attempt: dispatch.attempt, fence };

@@ -1,6 +1,7 @@
 //! Executions: fire, load, cancel, get, list.
 
 use super::failure::Done;
+use super::history;
 use super::jobs::insert_skip;
 use super::keys::{Keys, Used};
 use super::rows::{self, Columns, Texts};
@@ -35,6 +36,8 @@ pub(super) fn fire(connection: &Connection, batch: &FireBatch) -> Done<FireVerdi
     for i in in_order(&batch.fires, |fire| fire.dispatch.execution) {
         verdicts[i] = fire_one(&mut insert, &batch.fires[i], batch.now)?;
     }
+    let fired = batch.fires.iter().zip(&verdicts).filter(|(_, verdict)| **verdict == Fired::New);
+    history::append(connection, fired.map(|(fire, _)| (fire.dispatch.job, fire.dispatch.execution)))?;
     let mut put_skip = connection.prepare_cached(include_str!("sql/skips/insert.sql"))?;
     for skip in &batch.skips {
         insert_skip(&mut put_skip, skip)?;
@@ -180,25 +183,31 @@ pub(super) fn list(connection: &Connection, query: &ExecutionQuery) -> Done<Page
     let to = query.to.map_or([0xff; 16], |to| *ExecutionId::floor(to).as_bytes());
     let end = query.before.map_or(to, |before| to.min(*before.as_bytes()));
     let states = mask(&query.states);
-    let limit = query.limit as i64 + 1;
     let tenant = query.tenant.0;
     let mut texts = Texts::default();
     let mut items = Vec::new();
-    let mut collect = |mut found: rusqlite::Rows<'_>| -> Done<()> {
+    if let Some(job) = query.job {
+        let mut get = connection.prepare_cached(include_str!("sql/executions/get.sql"))?;
+        history::newest_first(connection, job, (from, end), |id| {
+            let mut found = get.query(params![id.as_bytes(), tenant])?;
+            if let Some(row) = found.next()? {
+                let execution = rows::execution(row, &mut texts)?;
+                if states & (1 << execution.state.code()) != 0 {
+                    items.push(execution);
+                }
+            }
+            Ok(items.len() <= query.limit)
+        })?;
+    } else {
+        let unhappy = states & !mask(&UNHAPPY) == 0;
+        let mut list = match unhappy {
+            true => connection.prepare_cached(include_str!("sql/executions/list_unhappy.sql"))?,
+            false => connection.prepare_cached(include_str!("sql/executions/list.sql"))?,
+        };
+        let mut found = list.query(params![from, end, tenant, states, query.limit as i64 + 1])?;
         while let Some(row) = found.next()? {
             items.push(rows::execution(row, &mut texts)?);
         }
-        Ok(())
-    };
-    if let Some(job) = query.job {
-        let mut list = connection.prepare_cached(include_str!("sql/executions/list_by_job.sql"))?;
-        collect(list.query(params![from, end, tenant, states, limit, job.as_bytes()])?)?;
-    } else if states & !mask(&UNHAPPY) == 0 {
-        let mut list = connection.prepare_cached(include_str!("sql/executions/list_unhappy.sql"))?;
-        collect(list.query(params![from, end, tenant, states, limit])?)?;
-    } else {
-        let mut list = connection.prepare_cached(include_str!("sql/executions/list.sql"))?;
-        collect(list.query(params![from, end, tenant, states, limit])?)?;
     }
     let has_more = items.len() > query.limit;
     items.truncate(query.limit);

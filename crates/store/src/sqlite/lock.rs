@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Holds the directory until it is dropped.
 pub(super) struct Lock {
-    _file: File,
+    file: File,
 }
 
 const FILE_NAME: &str = "campanile.lock";
@@ -47,7 +47,14 @@ impl Lock {
         }
         let written = file.set_len(0).and_then(|()| writeln!(file, "process {} since {}", std::process::id(), now()));
         written.map_err(|e| failed("write to", e))?;
-        Ok(Self { _file: file })
+        Ok(Self { file })
+    }
+}
+
+impl Drop for Lock {
+    /// Unlocks by name: a child that is just being started holds a copy of the file until it runs its program.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
     }
 }
 

@@ -1,8 +1,8 @@
 //! The store in one SQLite file: nothing to install, and every acknowledged write on disk.
 //!
 //! # Threads
-//! One thread writes (`writer`, with group commit), several read (`reader`, each with its own read-only connection), and
-//! async callers wait for their answers on channels. Nothing of SQLite ever runs on the async runtime.
+//! One thread writes (`writer`, with group commit), several read (`reader`, each with its own read-only connection), one
+//! copies the log into the file (`checkpointer`), and async callers wait for their answers on channels. Nothing of SQLite ever runs on the async runtime.
 //!
 //! # Crash story
 //! The file is in WAL mode with `synchronous = FULL`: a commit returns after its log is synced, and only then is anybody
@@ -13,16 +13,18 @@
 //! A lock file beside the database keeps a second process out. The header's application id tells our files from others,
 //! its user version tells what a newer release wrote; neither kind is touched.
 //!
-//! Reading order: `writer`, `reader`, `migrations`, then the verbs by noun: `jobs`, `shards`, `executions`, `attempts`;
-//! `rows` and `failure` translate.
+//! Reading order: `writer`, `reader`, `checkpointer`, `migrations`, then the verbs by noun: `jobs`, `shards`, `executions`, `history`,
+//! `attempts`; `rows` and `failure` translate.
 
 mod writer;
 mod reader;
+mod checkpointer;
 mod lock;
 mod migrations;
 mod jobs;
 mod shards;
 mod executions;
+mod history;
 mod attempts;
 mod keys;
 mod counters;
@@ -40,6 +42,7 @@ use campanile_model::store::{
     WaitingQuery,
 };
 use campanile_model::time::Timestamp;
+use checkpointer::Checkpointer;
 use failure::classify;
 use lock::Lock;
 use reader::Readers;
@@ -62,7 +65,7 @@ pub struct Options {
     pub map_bytes: u64,
     /// How long to wait for a foreign connection that locks the file.
     pub busy_ms: u64,
-    /// The log is copied into the file when it is longer than this, in bytes.
+    /// A commit that leaves the log longer than this, in bytes, waits until all of it is copied into the file.
     pub log_bytes: u64,
 }
 
@@ -73,14 +76,16 @@ impl Options {
             path: path.into(),
             readers: 2,
             cache_bytes: 256 << 20,
-            map_bytes: 1 << 30,
+            map_bytes: 0,
             busy_ms: 5_000,
-            log_bytes: 64 << 20,
+            log_bytes: 256 << 20,
         }
     }
 }
 
 const PAGE_BYTES: u64 = 4_096;
+/// Pages of the log that gather before they are copied into the file: 16 MB.
+const COPY_PAGES: i64 = 4_096;
 /// Prepared statements kept per connection; more than there are `.sql` files.
 const STATEMENTS_MAX: usize = 64;
 /// The key under which `meta` keeps the zone database that the cursors were computed with.
@@ -89,6 +94,7 @@ const ZONE_DATABASE: &str = "zone_database";
 /// A store in an SQLite file. Dropping it finishes what was sent to it and closes the file.
 pub struct SqliteStore {
     // In this order they are dropped: the writer is the last to close the file, and so folds the log into it.
+    _checkpointer: Checkpointer,
     readers: Readers,
     writer: Writer,
     location: Arc<str>,
@@ -104,11 +110,13 @@ impl SqliteStore {
         let connection = open_writer(options, &location)?;
         migrations::migrate(&connection, &location)?;
         let failed = |error| classify(&error, &location);
+        let checkpointer = open_checkpointer(options).map_err(failed)?;
         let readers = (0..options.readers.max(1)).map(|_| open_reader(options).map_err(failed));
         let readers = readers.collect::<Result<Vec<Connection>>>()?;
-        let writer = Writer::start(connection, location.to_string(), |_| ())?;
+        let writer = Writer::start(connection, location.to_string())?;
         let readers = Readers::start(readers, location.clone())?;
-        Ok(Self { readers, writer, location, _lock: lock })
+        let checkpointer = Checkpointer::start(checkpointer, COPY_PAGES)?;
+        Ok(Self { _checkpointer: checkpointer, readers, writer, location, _lock: lock })
     }
 
     /// Limits the size of the file, as a full disk would. For tests.
@@ -134,7 +142,8 @@ fn refuse_other_formats(options: &Options, location: &str) -> Result<()> {
     if start.is_empty() || start == MAGIC {
         return Ok(());
     }
-    let message = format!("{location} is not a Campanile database, and not an SQLite file at all; it was left untouched");
+    let message =
+        format!("{location} is not a Campanile database, and not an SQLite file at all; it was left untouched");
     Err(Error::new(Kind::Conflict, message).with_code("store_foreign"))
 }
 
@@ -169,6 +178,14 @@ fn set_up_writer(connection: &Connection, options: &Options) -> rusqlite::Result
     connection.pragma_update(None, "journal_size_limit", options.log_bytes as i64)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     Ok(())
+}
+
+fn open_checkpointer(options: &Options) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(&options.path, flags)?;
+    connection.busy_timeout(Duration::from_millis(options.busy_ms))?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    Ok(connection)
 }
 
 fn open_reader(options: &Options) -> rusqlite::Result<Connection> {
@@ -219,7 +236,11 @@ impl Store for SqliteStore {
             return Ok(FireVerdict::Fired(Vec::new()));
         }
         let rows = batch.fires.len() + batch.skips.len();
-        self.writer.run(rows, move |c| executions::fire(c, &batch)).await
+        let verdict = self.writer.run(rows, move |c| executions::fire(c, &batch)).await?;
+        if let FireVerdict::Fired(fired) = &verdict {
+            self.writer.note_fires(fired.len());
+        }
+        Ok(verdict)
     }
 
     async fn advance(&self, fences: Arc<[ShardFence]>, cursors: Vec<CursorMove>) -> Result<()> {

@@ -40,9 +40,7 @@ impl Readers {
                 }
             };
             let thread = std::thread::Builder::new().name(format!("store-reader-{i}")).spawn(run);
-            threads.push(
-                thread.map_err(|e| Error::new(Kind::Unavailable, format!("cannot start a reader: {e}")))?,
-            );
+            threads.push(thread.map_err(|e| Error::new(Kind::Unavailable, format!("cannot start a reader: {e}")))?);
         }
         Ok(Self { sender: Some(sender), threads, location })
     }

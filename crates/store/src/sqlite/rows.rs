@@ -147,8 +147,7 @@ pub(super) fn job(row: &Row<'_>, texts: &mut Texts) -> Done<Job> {
     let planned = planned(&mut columns, texts)?;
     let name = columns.next()?;
     let schedule = decode_schedule(columns.text()?).ok_or_else(|| Failure::corrupt("schedule"))?;
-    let window =
-        Window { starts_at: columns.instant_or_none()?, ends_at: planned.ends_at, max_fires: columns.next()? };
+    let window = Window { starts_at: columns.instant_or_none()?, ends_at: planned.ends_at, max_fires: columns.next()? };
     Ok(Job {
         id: planned.id,
         tenant: planned.tenant,

@@ -1,0 +1,205 @@
+//! What the conformance suite cannot see: the SQL files, the schema, the groups of the writer, the fold of the history.
+
+use super::history::{self, Fold};
+use super::writer::Writer;
+use super::*;
+use campanile_model::job::JobState;
+use campanile_model::lifecycle::{self, Event, State};
+use std::path::Path;
+
+fn migrated(directory: &Path) -> Connection {
+    let options = Options::new(directory.join("campanile.db"));
+    let connection = open_writer(&options, "test").unwrap();
+    migrations::migrate(&connection, "test").unwrap();
+    connection
+}
+
+fn sql_files() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sqlite/sql");
+    let mut files = Vec::new();
+    for noun in std::fs::read_dir(root).unwrap() {
+        for file in std::fs::read_dir(noun.unwrap().path()).unwrap() {
+            let path = file.unwrap().path();
+            files.push((path.display().to_string(), std::fs::read_to_string(path).unwrap()));
+        }
+    }
+    files
+}
+
+#[test]
+fn every_sql_file_is_explained_prepares_and_uses_the_index_it_names() {
+    let directory = tempfile::tempdir().unwrap();
+    let connection = migrated(directory.path());
+    let files = sql_files();
+    assert!(files.len() > 40 && files.len() < STATEMENTS_MAX, "{} files", files.len());
+    for (path, sql) in files {
+        let lines: Vec<&str> = sql.lines().collect();
+        for (line, start) in lines.iter().zip(["-- caller: ", "-- guard: ", "-- index: "]) {
+            assert!(line.starts_with(start) && line.len() > start.len() + 3, "{path}: {line}");
+        }
+        let prepared = connection.prepare(&sql).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let nulls = vec![None::<i64>; prepared.parameter_count()];
+        let mut explain = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let plan: Vec<String> = explain
+            .query_map(rusqlite::params_from_iter(nulls), |row| row.get(3))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
+        let index = lines[2]["-- index: ".len()..].split([',', '(', ':']).next().unwrap().trim();
+        let named = index.starts_with("none") || plan.iter().any(|step| step.contains(index));
+        assert!(plan.is_empty() || named, "{path} does not use {index}: {plan:?}");
+        assert!(!plan.iter().any(|step| step.contains("TEMP B-TREE")), "{path} sorts: {plan:?}");
+    }
+}
+
+#[test]
+fn the_codes_in_index_predicates_are_those_of_the_lifecycle() {
+    let directory = tempfile::tempdir().unwrap();
+    let connection = migrated(directory.path());
+    let holds = |index: &str, code: u8| -> bool {
+        let sql: String =
+            connection.query_row("SELECT sql FROM sqlite_schema WHERE name = ?1", [index], |row| row.get(0)).unwrap();
+        let predicate = sql.split_once(" WHERE ").unwrap().1;
+        let sql = format!("SELECT {predicate} FROM (SELECT ?1 AS state)");
+        connection.query_row(&sql, [code], |row| row.get(0)).unwrap()
+    };
+    for state in State::ALL {
+        let runs = lifecycle::sources(Event::Succeed).contains(state);
+        assert_eq!(holds("executions_waiting", state.code()), !state.is_final() && !runs, "{state:?}");
+        assert_eq!(holds("executions_running", state.code()), runs, "{state:?}");
+        assert_eq!(holds("executions_unhappy", state.code()), executions::UNHAPPY.contains(&state), "{state:?}");
+        assert_eq!(
+            executions::UNHAPPY.contains(&state),
+            state.is_final() && state != lifecycle::target(Event::Succeed)
+        );
+    }
+    for state in JobState::ALL {
+        assert_eq!(holds("jobs_name", state.code()), state != JobState::Deleted, "{state:?}");
+    }
+}
+
+#[test]
+fn the_file_is_as_durable_as_promised() {
+    let directory = tempfile::tempdir().unwrap();
+    let connection = migrated(directory.path());
+    let pragma =
+        |name| connection.pragma_query_value(None, name, |row| row.get::<_, rusqlite::types::Value>(0)).unwrap();
+    assert_eq!(pragma("journal_mode"), rusqlite::types::Value::Text("wal".into()));
+    assert_eq!(pragma("synchronous"), rusqlite::types::Value::Integer(2), "FULL");
+    assert_eq!(pragma("application_id"), rusqlite::types::Value::Integer(migrations::APPLICATION_ID.into()));
+    assert_eq!(pragma("user_version"), rusqlite::types::Value::Integer(migrations::NEWEST.into()));
+    drop(connection);
+    // Opening it again changes nothing.
+    let connection = migrated(directory.path());
+    let tenants: u32 = connection.query_row("SELECT count(*) FROM tenants", [], |row| row.get(0)).unwrap();
+    assert_eq!(tenants, 1);
+}
+
+/// Pairs of 100 jobs; execution ids that do not come in the order of jobs.
+fn pair(n: u32) -> (JobId, ExecutionId) {
+    let mut job = [0; 16];
+    job[12..].copy_from_slice(&(n % 100).to_be_bytes());
+    let mut execution = [0; 16];
+    execution[..4].copy_from_slice(&n.to_be_bytes());
+    (JobId::from_bytes(job), ExecutionId::from_bytes(execution))
+}
+
+fn newest(connection: &Connection, job: JobId) -> Vec<ExecutionId> {
+    let mut seen = Vec::new();
+    history::newest_first(connection, job, ([0; 16], [255; 16]), |id| {
+        seen.push(id);
+        Ok(true)
+    })
+    .unwrap();
+    seen
+}
+
+#[test]
+fn the_history_reads_the_same_before_during_and_after_the_fold() {
+    let directory = tempfile::tempdir().unwrap();
+    let connection = migrated(directory.path());
+    connection.execute_batch("BEGIN").unwrap();
+    let count = 70_000;
+    for batch in 0..7 {
+        history::append(&connection, (batch * 10_000..(batch + 1) * 10_000).map(pair)).unwrap();
+    }
+    let expected =
+        |job: u32, upto: u32| (0..upto).rev().filter(|n| n % 100 == job).map(|n| pair(n).1).collect::<Vec<_>>();
+    let check = |upto| {
+        for job in [0, 7, 99] {
+            assert_eq!(newest(&connection, pair(job).0), expected(job, upto), "job {job}");
+        }
+    };
+    check(count);
+    let mut fold = Fold::open(&connection).unwrap();
+    assert!(fold.is_due(true) && !fold.is_due(false));
+    fold.slice(&connection).unwrap();
+    fold.slice(&connection).unwrap();
+    check(count);
+    // A crash, and a new start: what was folded already is folded again, into the same rows.
+    fold = Fold::open(&connection).unwrap();
+    fold.slice(&connection).unwrap();
+    // What is fired meanwhile stays in the tail.
+    history::append(&connection, (count..count + 50).map(pair)).unwrap();
+    history::append(&connection, (count..count + 50).map(pair)).unwrap();
+    check(count + 50);
+    let mut slices = 0;
+    while fold.is_due(true) {
+        fold.slice(&connection).unwrap();
+        slices += 1;
+    }
+    assert!((10..100).contains(&slices), "{slices}");
+    check(count + 50);
+    let rows = |table: &str| -> u32 {
+        connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+    };
+    assert_eq!((rows("history"), rows("history_tail")), (count, 2));
+}
+
+#[tokio::test]
+async fn one_bad_command_does_not_fail_its_neighbours() {
+    let directory = tempfile::tempdir().unwrap();
+    let connection = migrated(directory.path());
+    let writer = Arc::new(Writer::start(connection, "test".into()).unwrap());
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let held = parking_lot::Mutex::new(held);
+    // While the first one is busy, the others gather in one group.
+    let first = tokio::spawn({
+        let writer = writer.clone();
+        async move {
+            writer
+                .run(1, move |c| {
+                    let _ = held.lock().recv();
+                    put_meta(c, "first", "1")
+                })
+                .await
+        }
+    });
+    let spawn = |kind: u32| {
+        let writer = writer.clone();
+        tokio::spawn(async move {
+            writer
+                .run(1, move |c| {
+                    put_meta(c, &format!("key {kind}"), "1")?;
+                    match kind {
+                        1 => Ok(c.execute("INSERT INTO nowhere VALUES (1)", []).map(|_| ())?),
+                        3 => panic!("a bug, on purpose"),
+                        4 => Err(Error::new(Kind::Conflict, "refused").into()),
+                        _ => Ok(()),
+                    }
+                })
+                .await
+        })
+    };
+    let others: Vec<_> = (0..6).map(spawn).collect();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    drop(release);
+    first.await.unwrap().unwrap();
+    let mut kinds = Vec::new();
+    for other in others {
+        kinds.push(other.await.unwrap().map_err(|error| error.kind()));
+    }
+    assert_eq!(kinds, [Ok(()), Err(Kind::Bug), Ok(()), Err(Kind::Bug), Err(Kind::Conflict), Ok(())]);
+    let there = writer.run(0, |c| Ok(c.query_row("SELECT count(*) FROM meta", [], |row| row.get::<_, u32>(0))?)).await;
+    assert_eq!(there.unwrap(), 4, "what failed left nothing");
+}

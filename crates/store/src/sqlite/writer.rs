@@ -11,9 +11,12 @@
 //! returns, the log is synced (`synchronous = FULL`), and the answers go out.
 
 use super::failure::{Done, Failure, classify, classify_commit};
+use super::history::Fold;
 use campanile_model::error::{Error, Kind, Result};
 use rusqlite::Connection;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot};
 
@@ -28,26 +31,19 @@ const QUEUE_COMMANDS_MAX: usize = 1_024;
 pub(super) struct Writer {
     sender: Option<mpsc::Sender<Box<dyn Command>>>,
     thread: Option<JoinHandle<()>>,
+    tail: Arc<AtomicUsize>,
 }
 
 impl Writer {
-    /// Starts the thread on a connection that was opened and migrated. `after_group` runs after every group.
-    pub(super) fn start(
-        connection: Connection,
-        location: String,
-        mut after_group: impl FnMut(&Connection) + Send + 'static,
-    ) -> Result<Self> {
+    /// Starts the thread on a connection that was opened and migrated.
+    pub(super) fn start(connection: Connection, location: String) -> Result<Self> {
         let (sender, receiver) = mpsc::channel(QUEUE_COMMANDS_MAX);
-        let run = move || {
-            let mut queue = Queue { receiver };
-            while let Some(group) = queue.next_group() {
-                settle(&connection, group, &location);
-                after_group(&connection);
-            }
-        };
+        let fold = Fold::open(&connection).map_err(|error| classify(&error, &location))?;
+        let tail = fold.tail();
+        let run = move || Loop { connection, location, receiver, fold }.run();
         let thread = std::thread::Builder::new().name("store-writer".into()).spawn(run);
         let thread = thread.map_err(|e| Error::new(Kind::Unavailable, format!("cannot start the writer: {e}")))?;
-        Ok(Self { sender: Some(sender), thread: Some(thread) })
+        Ok(Self { sender: Some(sender), thread: Some(thread), tail })
     }
 
     /// Runs `work` in a transaction with others and answers after its commit. `work` may run more than once, each time
@@ -66,6 +62,11 @@ impl Writer {
         let lost = |_| Error::new(Kind::OutcomeUnknown, "the store stopped before it answered");
         answer.await.map_err(lost)?
     }
+
+    /// Notes that so many fires went to the tail of the history.
+    pub(super) fn note_fires(&self, count: usize) {
+        self.tail.fetch_add(count, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Writer {
@@ -78,11 +79,26 @@ impl Drop for Writer {
     }
 }
 
-struct Queue {
+/// What the thread owns.
+struct Loop {
+    connection: Connection,
+    location: String,
     receiver: mpsc::Receiver<Box<dyn Command>>,
+    fold: Fold,
 }
 
-impl Queue {
+impl Loop {
+    fn run(mut self) {
+        while let Some(group) = self.next_group() {
+            settle(&self.connection, group, &self.location);
+            while self.fold.is_due(self.receiver.is_empty()) {
+                if !self.fold_slice() {
+                    break;
+                }
+            }
+        }
+    }
+
     /// Waits for a command, then takes all that wait with it, within bounds.
     fn next_group(&mut self) -> Option<Vec<Box<dyn Command>>> {
         let first = self.receiver.blocking_recv()?;
@@ -98,6 +114,21 @@ impl Queue {
             }
         }
         Some(group)
+    }
+
+    /// Folds a slice of the history; `false` when that must wait.
+    fn fold_slice(&mut self) -> bool {
+        let done = begin(&self.connection, &self.location)
+            .and_then(|()| self.fold.slice(&self.connection).map_err(Trouble::Command))
+            .and_then(|()| commit(&self.connection, &self.location));
+        if let Err(trouble) = done {
+            roll_back(&self.connection);
+            self.fold.restart();
+            let error = trouble.into_error(&self.location);
+            tracing::warn!(%error, "cannot fold the history; it stays in the tail");
+            return false;
+        }
+        true
     }
 }
 
@@ -178,19 +209,27 @@ impl Trouble {
 }
 
 fn transact(connection: &Connection, group: &mut [Box<dyn Command>], location: &str) -> Result<(), Trouble> {
-    let begun = connection.prepare_cached("BEGIN IMMEDIATE").and_then(|mut begin| begin.execute([]));
-    begun.map_err(|error| Trouble::Transaction(classify(&error, location)))?;
+    begin(connection, location)?;
     for command in group {
         if let Err(failure) = command.run(connection) {
             roll_back(connection);
             return Err(Trouble::Command(failure));
         }
     }
-    if let Err(error) = connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([])) {
+    commit(connection, location)
+}
+
+fn begin(connection: &Connection, location: &str) -> Result<(), Trouble> {
+    let begun = connection.prepare_cached("BEGIN IMMEDIATE").and_then(|mut begin| begin.execute([]));
+    begun.map(|_| ()).map_err(|error| Trouble::Transaction(classify(&error, location)))
+}
+
+fn commit(connection: &Connection, location: &str) -> Result<(), Trouble> {
+    let committed = connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]));
+    committed.map(|_| ()).map_err(|error| {
         roll_back(connection);
-        return Err(Trouble::Transaction(classify_commit(&error, location)));
-    }
-    Ok(())
+        Trouble::Transaction(classify_commit(&error, location))
+    })
 }
 
 /// Some failures (full, out of memory, I/O) have rolled back already.

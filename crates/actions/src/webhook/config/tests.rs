@@ -69,7 +69,11 @@ fn single_faults() {
         (r#"{"url":"https://x.example","headers":{"a":1}}"#, "/action/headers", "headers_invalid"),
         (r#"{"url":"https://x.example","headers":{"a":"1","A":"2"}}"#, "/action/headers/a", "header_twice"),
         (r#"{"url":"https://x.example","headers":{"":"1"}}"#, "/action/headers/", "header_name_invalid"),
-        (r#"{"url":"https://x.example","headers":{"a/b~c\u0000":"1"}}"#, "/action/headers/a~1b~0c\0", "header_name_invalid"),
+        (
+            r#"{"url":"https://x.example","headers":{"a/b~c\u0000":"1"}}"#,
+            "/action/headers/a~1b~0c\0",
+            "header_name_invalid",
+        ),
         (r#"{"url":"https://x.example","headers":{"a":"ü"}}"#, "/action/headers/a", "header_value_invalid"),
         (r#"{"url":"https://x.example","headers":{"a":"b\nc"}}"#, "/action/headers/a", "header_value_invalid"),
         (r#"{"url":"https://x.example","secret":[]}"#, "/action/secret", "secret_invalid"),
@@ -98,15 +102,38 @@ fn bounds_are_kept() {
 #[test]
 fn our_headers_and_those_of_the_protocol_cannot_be_set() {
     for name in [
-        "Host", "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "TE", "Trailer", "Keep-Alive",
-        "Proxy-Authorization", "proxy-connection", "Cookie", "webhook-id", "Webhook-Signature", "WEBHOOK-ANYTHING",
-        "X-Execution-Id", "X-Fence-Token", "X-Job-Id", "X-Job-Name", "X-Attempt", "X-Max-Attempts", "X-Scheduled-At",
-        "X-Deadline-Ms", "Idempotency-Key", "Expect", "X-Callback-Url",
+        "Host",
+        "Content-Length",
+        "Transfer-Encoding",
+        "Connection",
+        "Upgrade",
+        "TE",
+        "Trailer",
+        "Keep-Alive",
+        "Proxy-Authorization",
+        "proxy-connection",
+        "Cookie",
+        "webhook-id",
+        "Webhook-Signature",
+        "WEBHOOK-ANYTHING",
+        "X-Execution-Id",
+        "X-Fence-Token",
+        "X-Job-Id",
+        "X-Job-Name",
+        "X-Attempt",
+        "X-Max-Attempts",
+        "X-Scheduled-At",
+        "X-Deadline-Ms",
+        "Idempotency-Key",
+        "Expect",
+        "X-Callback-Url",
     ] {
         let config = format!(r#"{{"url":"https://x.example","headers":{{"{name}":"x"}}}}"#);
         assert_eq!(faults(&config), [(format!("/action/headers/{name}"), "header_reserved")]);
     }
-    canonical(r#"{"url":"https://x.example","headers":{"Authorization":"Bearer x","Content-Type":"text/plain","X-Own":""}}"#);
+    canonical(
+        r#"{"url":"https://x.example","headers":{"Authorization":"Bearer x","Content-Type":"text/plain","X-Own":""}}"#,
+    );
 }
 
 #[test]
@@ -118,6 +145,7 @@ fn no_error_repeats_a_secret() {
         let errors = Target::parse(config, &Targets::default()).expect_err("refused");
         assert!(!format!("{errors:?}").contains("hunter2"), "{errors:?}");
     }
-    let target = Target::parse(&format!(r#"{{"url":"https://x.example/p?q","secret":"{SECRET}"}}"#), &Targets::default());
+    let target =
+        Target::parse(&format!(r#"{{"url":"https://x.example/p?q","secret":"{SECRET}"}}"#), &Targets::default());
     assert_eq!(target.expect("valid").origin(), "https://x.example");
 }

@@ -117,13 +117,8 @@ pub enum Span {
 impl Fields {
     /// The fields of a job as plain values.
     pub fn into_job(mut self, faults: &mut Faults) -> JobInput {
-        let mut take = Reader {
-            fields: &mut self,
-            faults,
-        };
-        let paused = take
-            .flag("/paused")
-            .or_else(|| take.word("/state").map(|state| state == "PAUSED"));
+        let mut take = Reader { fields: &mut self, faults };
+        let paused = take.flag("/paused").or_else(|| take.word("/state").map(|state| state == "PAUSED"));
         JobInput {
             name: take.text("/name"),
             schedule: take.schedule(),
@@ -156,16 +151,8 @@ impl Fields {
         mut self,
         faults: &mut Faults,
     ) -> (ScheduleInput, Option<String>, Option<String>, Option<u64>, Pointers) {
-        let mut take = Reader {
-            fields: &mut self,
-            faults,
-        };
-        let question = (
-            take.schedule(),
-            take.text("/name"),
-            take.text("/from"),
-            take.count("/count"),
-        );
+        let mut take = Reader { fields: &mut self, faults };
+        let question = (take.schedule(), take.text("/name"), take.text("/from"), take.count("/count"));
         (question.0, question.1, question.2, question.3, self.pointers)
     }
 }
@@ -190,16 +177,11 @@ impl Reader<'_> {
     }
 
     fn refuse(&mut self, canonical: &str, code: &str, message: impl Into<String>) {
-        self.faults
-            .add(FieldProblem::new(self.fields.pointers.sent(canonical), code, message));
+        self.faults.add(FieldProblem::new(self.fields.pointers.sent(canonical), code, message));
     }
 
     fn wrong_type<T>(&mut self, canonical: &str, expected: &str, got: &Value) -> Option<T> {
-        self.refuse(
-            canonical,
-            "wrong_type",
-            format!("expected {expected}, got {}", describe(got)),
-        );
+        self.refuse(canonical, "wrong_type", format!("expected {expected}, got {}", describe(got)));
         None
     }
 
@@ -230,13 +212,8 @@ impl Reader<'_> {
     }
 
     fn attempts(&mut self, canonical: &str) -> Option<u64> {
-        let retries = self
-            .fields
-            .entries
-            .get(canonical)
-            .is_some_and(|entry| matches!(entry.form, Form::Retries));
-        self.count(canonical)
-            .map(|count| count.saturating_add(u64::from(retries)))
+        let retries = self.fields.entries.get(canonical).is_some_and(|entry| matches!(entry.form, Form::Retries));
+        self.count(canonical).map(|count| count.saturating_add(u64::from(retries)))
     }
 
     fn span(&mut self, canonical: &str) -> Option<Span> {
@@ -247,17 +224,13 @@ impl Reader<'_> {
                 let ms = match (number.as_u64(), number.as_f64()) {
                     (Some(whole), _) => whole.checked_mul(unit),
                     // Half a second is a duration; half a millisecond is not.
-                    (None, Some(part)) if unit > 1 && part >= 0.0 && part < 1e15 => {
+                    (None, Some(part)) if unit > 1 && (0.0..1e15).contains(&part) => {
                         Some((part * unit as f64).round() as u64)
                     }
                     _ => None,
                 };
                 if ms.is_none() {
-                    self.refuse(
-                        canonical,
-                        "duration_invalid",
-                        format!("{number} is not a duration that can be used"),
-                    );
+                    self.refuse(canonical, "duration_invalid", format!("{number} is not a duration that can be used"));
                 }
                 ms.map(Span::Ms)
             }
@@ -269,8 +242,7 @@ impl Reader<'_> {
                     "unit_missing",
                     format!("{number} has no unit"),
                 );
-                self.faults
-                    .add(fault.hint(format!("write \"{number}s\", or send `{name}_ms` in milliseconds")));
+                self.faults.add(fault.hint(format!("write \"{number}s\", or send `{name}_ms` in milliseconds")));
                 None
             }
             (other, _) => self.wrong_type(canonical, "a duration such as \"30s\"", other),
@@ -304,11 +276,7 @@ impl Reader<'_> {
         let raw = self.fields.entries.remove("/action")?.raw;
         let Some(members) = json::members(&raw) else {
             let value = serde_json::from_str(&raw).unwrap_or_default();
-            return self.wrong_type(
-                "/action",
-                "an object such as {\"type\": \"WEBHOOK\", \"url\": ...}",
-                &value,
-            );
+            return self.wrong_type("/action", "an object such as {\"type\": \"WEBHOOK\", \"url\": ...}", &value);
         };
         let mut kind = Value::Null;
         let mut config = Vec::with_capacity(members.len());
@@ -319,16 +287,11 @@ impl Reader<'_> {
             }
         }
         match kind {
-            Value::String(kind) => Some(ActionInput {
-                kind: capitals(&kind),
-                config: json::object(config.into_iter()),
-            }),
+            Value::String(kind) => {
+                Some(ActionInput { kind: capitals(&kind), config: json::object(config.into_iter()) })
+            }
             Value::Null => {
-                self.refuse(
-                    "/action",
-                    "action_type_missing",
-                    "the action has no `type`: WEBHOOK, WORKER or NOOP",
-                );
+                self.refuse("/action", "action_type_missing", "the action has no `type`: WEBHOOK, WORKER or NOOP");
                 None
             }
             other => self.wrong_type("/action/type", "a string", &other),
@@ -354,9 +317,7 @@ impl Reader<'_> {
         let tags = match self.value("/tags") {
             Some((Value::Array(tags), _)) => tags,
             Some((other, _)) => {
-                return self
-                    .wrong_type("/tags", "an array of strings", &other)
-                    .unwrap_or_default();
+                return self.wrong_type("/tags", "an array of strings", &other).unwrap_or_default();
             }
             None => return Vec::new(),
         };
@@ -381,16 +342,7 @@ impl Reader<'_> {
 }
 
 fn capitals(word: &str) -> String {
-    word.trim()
-        .chars()
-        .map(|c| {
-            if c == '-' || c == ' ' {
-                '_'
-            } else {
-                c.to_ascii_uppercase()
-            }
-        })
-        .collect()
+    word.trim().chars().map(|c| if c == '-' || c == ' ' { '_' } else { c.to_ascii_uppercase() }).collect()
 }
 
 fn describe(value: &Value) -> String {
@@ -398,10 +350,9 @@ fn describe(value: &Value) -> String {
         Value::Null => "null".into(),
         Value::Bool(flag) => flag.to_string(),
         Value::Number(number) => number.to_string(),
-        Value::String(text) => format!(
-            "\"{}\"",
-            text.chars().take(40).flat_map(char::escape_debug).collect::<String>()
-        ),
+        Value::String(text) => {
+            format!("\"{}\"", text.chars().take(40).flat_map(char::escape_debug).collect::<String>())
+        }
         Value::Array(_) => "an array".into(),
         Value::Object(_) => "an object".into(),
     }

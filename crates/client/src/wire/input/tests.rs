@@ -15,18 +15,11 @@ fn good(text: &str) -> JobInput {
 
 /// Pairs of pointer and code.
 fn faults(text: &str) -> Vec<(String, String)> {
-    job(text)
-        .1
-        .into_iter()
-        .map(|fault| (fault.pointer, fault.code))
-        .collect()
+    job(text).1.into_iter().map(|fault| (fault.pointer, fault.code)).collect()
 }
 
 fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
-    expected
-        .iter()
-        .map(|(pointer, code)| (pointer.to_string(), code.to_string()))
-        .collect()
+    expected.iter().map(|(pointer, code)| (pointer.to_string(), code.to_string())).collect()
 }
 
 #[test]
@@ -43,10 +36,7 @@ fn the_camel_case_dialect() {
     assert_eq!(input.schedule.timezone.as_deref(), Some("America/Los_Angeles"));
     assert_eq!(input.action.unwrap().config, r#"{"handler":"generate_invoices"}"#);
     assert_eq!(input.pool.as_deref(), Some("batch-etl"));
-    assert_eq!(
-        input.payload.as_deref(),
-        Some(r#"{"tenantId":"acme","dateRange":"yesterday"}"#)
-    );
+    assert_eq!(input.payload.as_deref(), Some(r#"{"tenantId":"acme","dateRange":"yesterday"}"#));
     assert_eq!(input.retry.max_attempts, Some(3));
     assert_eq!(input.retry.initial_delay, Some(Span::Ms(30_000)));
     assert_eq!(input.timeout, Some(Span::Ms(600_000)));
@@ -69,11 +59,7 @@ fn the_snake_case_dialect() {
         action.config,
         r#"{"url":"https://x.test/","method":"POST","headers":{"X-Camel":"aB"},"body":{"reportType":1}}"#
     );
-    assert_eq!(
-        input.retry.max_attempts,
-        Some(4),
-        "retries come after the first attempt"
-    );
+    assert_eq!(input.retry.max_attempts, Some(4), "retries come after the first attempt");
     assert_eq!(input.retry.initial_delay, Some(Span::Ms(30_000)));
     assert_eq!(input.retry.backoff.as_deref(), Some("EXPONENTIAL_WITH_JITTER"));
     assert_eq!(input.priority.as_deref(), Some("HIGH"));
@@ -98,10 +84,7 @@ fn unknown_fields_get_the_nearest_name() {
 fn the_same_thing_said_twice_is_refused() {
     for (text, pointer) in [
         (r#"{"action":{"type":"NOOP"},"target":{"handler":"x"}}"#, "/target"),
-        (
-            r#"{"retry_policy":{"max_attempts":3,"max_retries":2}}"#,
-            "/retry_policy/max_retries",
-        ),
+        (r#"{"retry_policy":{"max_attempts":3,"max_retries":2}}"#, "/retry_policy/max_retries"),
         (r#"{"timeout":"30s","timeoutSec":30}"#, "/timeoutSec"),
         (r#"{"name":"a","name":"b"}"#, "/name"),
         (r#"{"schedule":{"timezone":"UTC"},"timezone":"UTC"}"#, "/timezone"),
@@ -166,10 +149,7 @@ fn a_patch_merges_and_replaces() {
     assert!(none.is_empty(), "{none:?}");
     assert_eq!(input.schedule.every, Some(Span::Text("5m".into())));
     assert_eq!((input.schedule.cron, input.schedule.kind), (None, None));
-    assert_eq!(
-        input.action.unwrap().config,
-        r#"{"url":"https://x.test/","headers":{"b":"2"}}"#
-    );
+    assert_eq!(input.action.unwrap().config, r#"{"url":"https://x.test/","headers":{"b":"2"}}"#);
     assert_eq!(input.payload.as_deref(), Some(r#"{"x":1}"#));
     assert_eq!(input.timeout, Some(Span::Ms(9_000)));
     assert_eq!(input.pointers.sent("/timeout_ms"), "/timeoutSec");

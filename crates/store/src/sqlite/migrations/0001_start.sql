@@ -26,8 +26,9 @@ CREATE TABLE shards (
 ) STRICT;
 
 -- What the wheel reads comes first, what may be large comes last: a scan for the wheel never touches overflow pages.
+-- A table with row ids, unlike the others: its rows are wide, and the inner pages of a table without them hold whole rows.
 CREATE TABLE jobs (
-    id                 BLOB PRIMARY KEY,
+    id                 BLOB NOT NULL UNIQUE,
     tenant             INTEGER NOT NULL,
     version            INTEGER NOT NULL,
     state              INTEGER NOT NULL,
@@ -57,7 +58,7 @@ CREATE TABLE jobs (
     created_at         INTEGER NOT NULL,
     action_config      TEXT NOT NULL,
     payload            TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
+) STRICT;
 -- Names are unique among jobs that are not deleted (state 2).
 CREATE UNIQUE INDEX jobs_name ON jobs (tenant, name) WHERE state <> 2;
 CREATE INDEX jobs_due ON jobs (next_fire_at, id) WHERE next_fire_at IS NOT NULL;
@@ -87,11 +88,25 @@ CREATE TABLE executions (
     error_kind    TEXT,
     error_message TEXT
 ) STRICT, WITHOUT ROWID;
--- The codes in the next three lines are the only place where SQL spells states; a test compares them with `lifecycle`.
-CREATE INDEX executions_waiting ON executions (wake_at, id) WHERE state IN (0, 1, 3);
+-- The codes in the next three lines are the only place where SQL spells states (and the two queries that use them): a
+-- test compares them with `lifecycle`. As comparisons, because SQLite builds a table for every IN list it evaluates.
+CREATE INDEX executions_waiting ON executions (wake_at, id) WHERE state < 4 AND state <> 2;
 CREATE INDEX executions_running ON executions (wake_at, id) WHERE state = 2;
-CREATE INDEX executions_unhappy ON executions (id) WHERE state IN (5, 6, 7);
-CREATE INDEX executions_job ON executions (job_id, id);
+CREATE INDEX executions_unhappy ON executions (id) WHERE state > 4;
+
+-- The executions of each job. Fires of many jobs at once would touch a page of this table each, and cost more than all
+-- else together; so a fire only appends to the tail, and when there is time the tail is sorted and folded in. What is in
+-- both is the same thing.
+CREATE TABLE history (
+    job_id       BLOB NOT NULL,
+    execution_id BLOB NOT NULL,
+    PRIMARY KEY (job_id, execution_id)
+) STRICT, WITHOUT ROWID;
+-- A row per batch of fires; `entries` are pairs of 16 bytes each: job id, execution id.
+CREATE TABLE history_tail (
+    seq     INTEGER PRIMARY KEY,
+    entries BLOB NOT NULL
+) STRICT;
 
 -- Attempts that did not end their execution. The newest one lives in the execution's own row, so that a success at the
 -- first try costs no row here. A snooze keeps the number of its attempt, therefore the fence is the key.

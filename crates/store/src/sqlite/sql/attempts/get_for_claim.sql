@@ -1,4 +1,4 @@
--- caller: claim, complete of an unclaimed attempt: the execution and its job as they are now
+-- caller: claim: whether it may start, and what it then needs: the execution and its job as they are now
 -- guard: none: reads; judged and guarded by the write that follows
 -- index: PRIMARY KEY
 SELECT e.state, e.attempt, e.wake_at, e.kind, e.job_version, e.fire_at, e.job_id,

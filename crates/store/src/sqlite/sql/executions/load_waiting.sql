@@ -3,5 +3,5 @@
 -- index: executions_waiting
 SELECT id, job_id, fire_at, pool, tenant, job_version, attempt, priority, action, wake_at
 FROM executions
-WHERE state IN (0, 1, 3) AND wake_at < ?1 AND (wake_at, id) > (?2, ?3) AND (1 << state) & ?4 <> 0
+WHERE state < 4 AND state <> 2 AND wake_at < ?1 AND (wake_at, id) > (?2, ?3) AND (1 << state) & ?4 <> 0
 ORDER BY wake_at, id

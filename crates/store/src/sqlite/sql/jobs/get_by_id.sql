@@ -1,6 +1,6 @@
 -- caller: get_jobs
 -- guard: the tenant
--- index: PRIMARY KEY
+-- index: sqlite_autoindex_jobs_1 (id)
 SELECT j.id, j.tenant, j.version, j.state, j.updated_at, j.plan, j.next_fire_at, j.fires_left, j.ends_at, j.spread_ms,
        j.priority, j.pool, j.action_kind, j.catch_up_mode, j.catch_up_n, j.catch_up_age_ms,
        j.name, j.schedule, j.starts_at, j.max_fires, j.max_attempts, j.backoff, j.initial_delay_ms, j.max_delay_ms,

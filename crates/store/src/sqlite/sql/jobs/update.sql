@@ -1,6 +1,6 @@
 -- caller: put_jobs, for jobs that must be in a version
 -- guard: the version ?31 that the writer saw
--- index: PRIMARY KEY
+-- index: sqlite_autoindex_jobs_1 (id)
 UPDATE jobs
 SET version = ?3, state = ?4, updated_at = ?5, plan = ?6, next_fire_at = ?7, fires_left = ?8, ends_at = ?9,
     spread_ms = ?10, priority = ?11, pool = ?12, action_kind = ?13, catch_up_mode = ?14, catch_up_n = ?15,

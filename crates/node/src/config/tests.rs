@@ -1,0 +1,55 @@
+use super::*;
+
+fn sources(toml: &str, env: &[(&str, &str)], flags: &[(&'static str, &str)]) -> (tempfile::TempDir, Sources) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("campanile.toml");
+    std::fs::write(&path, toml).unwrap();
+    let own = |(k, v): &(&str, &str)| ((*k).to_owned(), (*v).to_owned());
+    let flags = flags.iter().map(|(k, v)| (*k, (*v).to_owned())).collect();
+    (dir, Sources { base: Config::embedded(), file: Some(path), env: env.iter().map(own).collect(), flags })
+}
+
+#[test]
+fn flags_beat_the_environment_which_beats_the_file() {
+    let toml = "data_dir = '/a'\n[engine]\nslots = 5\ndrain = '3s'\n[actions]\nports = [443, 8443]\n";
+    let env = [("CAMPANILE_ENGINE_SLOTS", "6"), ("CAMPANILE_DATA_DIR", "/b"), ("CAMPANILE_SERVER_PORT", "tcp://x")];
+    let (_dir, sources) = sources(toml, &env, &[("engine.slots", "7")]);
+    let loaded = sources.load().unwrap();
+    assert_eq!(loaded.config.engine, Engine { slots: 7, drain_ms: 3_000 });
+    assert_eq!(loaded.config.data_dir, Path::new("/b"));
+    assert_eq!(loaded.config.actions.ports, [443, 8443]);
+    let origin = |key| loaded.rows().find(|(s, ..)| s.key == key).unwrap().2;
+    assert_eq!(origin("engine.slots"), Origin::Flag);
+    assert_eq!(origin("data_dir"), Origin::Env("CAMPANILE_DATA_DIR".into()));
+    assert!(matches!(origin("engine.drain"), Origin::File(_)));
+    assert_eq!(origin("log.level"), Origin::Default);
+}
+
+#[test]
+fn all_problems_are_reported_at_once() {
+    let toml = "[engine]\nslot = 5\ndrain = 'soon'\n[server]\nlisten = '0.0.0.0:80'\n[store]\nkind = 'access'\n";
+    let (_dir, sources) = sources(toml, &[("CAMPANILE_LOG_FORMAT", "xml")], &[("engine.slots", "0")]);
+    let problems = sources.load().unwrap_err().join("\n");
+    for part in ["did you mean `engine.slots`?", "engine.drain", "access", "xml", "must be 1 to", "no authentication"] {
+        assert!(problems.contains(part), "{part} is missing in\n{problems}");
+    }
+}
+
+#[test]
+fn every_setting_reads_what_it_shows() {
+    for base in [Config::embedded(), Config::dev()] {
+        let mut read = Config::embedded();
+        for setting in SETTINGS {
+            let shown = (setting.get)(&base);
+            let shown = shown.trim_matches(['[', ']']);
+            (setting.set)(&mut read, shown).unwrap_or_else(|e| panic!("{}: {e}", setting.key));
+        }
+        assert_eq!(read, base);
+    }
+}
+
+#[test]
+fn a_file_that_is_not_toml_is_a_problem_and_not_a_panic() {
+    let (_dir, sources) = sources("= = =", &[], &[]);
+    assert_eq!(sources.load().unwrap_err().len(), 1);
+}

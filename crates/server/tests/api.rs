@@ -1,0 +1,336 @@
+//! What the API does, beyond single requests: keys, versions, pages, dry runs, runs.
+
+mod rig;
+
+use http::Method;
+use rig::Rig;
+use serde_json::{Value, json};
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_makes_a_create_happen_once() {
+    let rig = Rig::manual().await;
+    let body = r#"{"name":"a","action":{"type":"NOOP"},"schedule":"@daily"}"#;
+    let rig = &rig;
+    let send = async |body: &'static str, key: &'static str| {
+        rig.ask(Method::POST, "/v1/jobs", &[JSON, ("idempotency-key", key)], body).await
+    };
+    let first = send(body, "k1").await;
+    assert_eq!(first.status, 201, "{}", first.text);
+    let again = send(r#"{ "schedule":"@daily", "name":"a", "action":{"type":"NOOP"} }"#, "\"k1\"").await;
+    assert_eq!((again.status, again.header("idempotency-replayed")), (first.status, "true"));
+    assert_eq!(again.text, first.text);
+    assert_eq!((again.header("location"), again.header("etag")), (first.header("location"), first.header("etag")));
+    let other = send(r#"{"name":"b","action":{"type":"NOOP"}}"#, "k1").await;
+    assert_eq!(other.refusal(), (422, "key_reused".into()));
+    let taken = send(body, "k2").await;
+    assert_eq!(taken.refusal(), (409, "name_taken".into()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn parallel_requests_with_one_key_make_one_job() {
+    let rig = std::sync::Arc::new(Rig::manual().await);
+    let tasks: Vec<_> = (0..50)
+        .map(|_| {
+            let rig = rig.clone();
+            tokio::spawn(async move {
+                let body = r#"{"name":"one","action":{"type":"NOOP"}}"#;
+                rig.ask(Method::POST, "/v1/jobs", &[JSON, ("idempotency-key", "k")], body).await
+            })
+        })
+        .collect();
+    let mut ids = Vec::new();
+    for task in tasks {
+        let answer = task.await.unwrap();
+        assert_eq!(answer.status, 201, "{}", answer.text);
+        ids.push(answer.json()["id"].as_str().unwrap().to_owned());
+    }
+    ids.dedup();
+    assert_eq!(ids.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn versions_guard_writes_and_save_reads() {
+    let rig = Rig::manual().await;
+    let id = rig.create("a", "").await;
+    let path = format!("/v1/jobs/{id}");
+    let patch = async |version: &'static str| {
+        rig.ask(Method::PATCH, &path, &[JSON, ("if-match", version)], r#"{"priority":"low"}"#).await
+    };
+    let changed = patch("\"v1\"").await;
+    assert_eq!((changed.status.as_u16(), changed.header("etag")), (200, "\"v2\""), "{}", changed.text);
+    assert_eq!(patch("\"v1\"").await.refusal(), (412, "version_mismatch".into()));
+    let known = rig.ask(Method::GET, &path, &[("if-none-match", "\"v2\"")], "").await;
+    assert_eq!((known.status.as_u16(), known.text.as_str()), (304, ""));
+    let unknown = rig.ask(Method::GET, &path, &[("if-none-match", "\"v1\"")], "").await;
+    assert_eq!(unknown.status, 200);
+    let gone = rig.ask(Method::DELETE, &path, &[("if-match", "\"v1\"")], "").await;
+    assert_eq!(gone.refusal(), (412, "version_mismatch".into()));
+    let gone = rig.ask(Method::DELETE, &path, &[("if-match", "\"v2\"")], "").await;
+    assert_eq!((gone.status.as_u16(), gone.text.as_str()), (204, ""));
+    assert_eq!(rig.get(&path).await.refusal(), (404, "job_not_found".into()));
+    assert_eq!(rig.get(&format!("{path}/executions")).await.status, 200, "history stays");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn put_by_name_creates_and_then_replaces() {
+    let rig = Rig::manual().await;
+    let put = |headers: Vec<(&'static str, &'static str)>, body: &'static str| {
+        let rig = &rig;
+        async move { rig.ask(Method::PUT, "/v1/jobs/name:deploy", &[&headers[..], &[JSON]].concat(), body).await }
+    };
+    let body = r#"{"action":{"type":"NOOP"},"schedule":"@hourly"}"#;
+    let made = put(vec![], body).await;
+    assert_eq!((made.status.as_u16(), made.header("etag")), (201, "\"v1\""), "{}", made.text);
+    let replaced = put(vec![], r#"{"action":{"type":"NOOP"},"schedule":"@daily"}"#).await;
+    assert_eq!((replaced.status.as_u16(), replaced.header("etag")), (200, "\"v2\""), "{}", replaced.text);
+    assert_eq!(replaced.json()["id"], made.json()["id"]);
+    assert_eq!(put(vec![("if-none-match", "*")], body).await.refusal(), (412, "job_exists".into()));
+    // What is shown can be sent back.
+    let shown = rig.get("/v1/jobs/name:deploy").await;
+    let again = rig.ask(Method::PUT, "/v1/jobs/name:deploy", &[JSON], shown.text.clone()).await;
+    assert_eq!(again.status, 200, "{}", again.text);
+    let (mut before, mut after) = (shown.json(), again.json());
+    for job in [&mut before, &mut after] {
+        job["version"] = Value::Null;
+        job["updated_at"] = Value::Null;
+    }
+    assert_eq!(before, after);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_patch_changes_only_what_it_names() {
+    let rig = Rig::manual().await;
+    let fields = r#","schedule":{"cron":"0 3 * * *","timezone":"Europe/Berlin","max_fires":9},"payload":{"a":1,"b":[2]},
+        "timeout":"5m","tags":["x"],"catch_up":{"mode":"last_n","n":3},"spread":"1m","retry":{"max_retries":4}"#;
+    let id = rig.create("a", fields).await;
+    let path = format!("/v1/jobs/{id}");
+    let patch = |body: &'static str| rig.ask(Method::PATCH, &path, &[JSON], body);
+    let before = rig.get(&path).await.json();
+    let after = patch(r#"{"payload":{"a":null,"c":1e400},"timeoutSec":9}"#).await;
+    assert_eq!(after.status, 200, "{}", after.text);
+    assert!(after.text.contains(r#""payload":{"b":[2],"c":1e400}"#), "{}", after.text);
+    let rig_after = rig.get(&path).await;
+    assert!(rig_after.text.contains(r#""payload":{"b":[2],"c":1e400}"#), "{}", rig_after.text);
+    let fixed = patch(r#"{"payload":5}"#).await.json();
+    for field in ["name", "schedule", "action", "retry_policy", "catch_up", "spread_ms", "tags", "priority", "pool"] {
+        assert_eq!(fixed[field], before[field], "{field}");
+    }
+    assert_eq!((&fixed["timeout_ms"], &fixed["payload"], &fixed["version"]), (&json!(9000), &json!(5), &json!(3)));
+    let other = patch(r#"{"schedule":{"every":"90s"},"timeout":null,"catch_up":"none"}"#).await.json();
+    assert_eq!(other["schedule"], json!({"type":"EVERY","every_ms":90000,"phase_ms":0,"max_fires":9}));
+    assert_eq!((&other["timeout_ms"], &other["catch_up"]["mode"]), (&json!(30000), &json!("NONE")));
+    assert_eq!(patch(r#"{"name":null}"#).await.refusal(), (422, "name_missing".into()));
+    assert_eq!(patch(r#"{"action":null}"#).await.refusal(), (422, "action_missing".into()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pausing_and_resuming() {
+    let rig = Rig::manual().await;
+    let id = rig.create("a", r#","schedule":"every 1m""#).await;
+    let paused = rig.post(&format!("/v1/jobs/{id}/pause"), "").await;
+    let body = paused.json();
+    assert_eq!((paused.status.as_u16(), &body["state"], &body["status"]), (200, &json!("PAUSED"), &json!("PAUSED")));
+    assert_eq!(body["next_fire_at"], Value::Null);
+    let patch = rig.ask(Method::PATCH, &format!("/v1/jobs/{id}"), &[JSON], r#"{"paused":false}"#).await;
+    assert_eq!(patch.refusal(), (422, "job_paused".into()));
+    rig.clock.as_ref().unwrap().advance(600_000);
+    let resumed = rig.post("/api/v1/jobs/name:a/resume", "").await.json();
+    assert_eq!((&resumed["state"], &resumed["next_run_at"]), (&json!("ACTIVE"), &json!("2026-11-16T02:11:00Z")));
+    let skips = rig.get(&format!("/v1/jobs/{id}/skips")).await.json();
+    assert_eq!(skips["data"][0]["reason"], "PAUSED", "{skips}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dry_runs_show_everything_and_store_nothing() {
+    let rig = Rig::manual().await;
+    let body = r#"{"name":"a","action":{"type":"NOOP"},"schedule":"0 3 * * *","timezone":"Europe/Berlin"}"#;
+    let dry = rig.post("/v1/jobs?dry_run=true", body).await;
+    let job = dry.json();
+    assert_eq!((dry.status.as_u16(), &job["dry_run"]), (200, &json!(true)), "{}", dry.text);
+    assert_eq!(job["next_fires"].as_array().unwrap().len(), 5);
+    assert_eq!(job["next_fires"][0]["at"], "2026-11-17T02:00:00Z");
+    let put = rig.ask(Method::PUT, "/v1/jobs/name:a?dry_run=1", &[JSON], body).await;
+    assert_eq!((put.status.as_u16(), &put.json()["dry_run"]), (200, &json!(true)));
+    let batch = rig.post("/v1/jobs:batch?dry_run=true", &format!("[{body}]")).await.json();
+    assert_eq!((&batch["results"][0]["status"], &batch["results"][0]["job"]["dry_run"]), (&json!(200), &json!(true)));
+    assert_eq!(rig.get("/v1/jobs").await.json()["data"], json!([]));
+
+    let id = rig.create("a", r#","schedule":"@daily""#).await;
+    assert_eq!(rig.post("/v1/jobs?dry_run=true", body).await.refusal(), (409, "name_taken".into()));
+    for (method, tail, state) in [
+        (Method::PATCH, "", "ACTIVE"),
+        (Method::DELETE, "", "DELETED"),
+        (Method::POST, "/pause", "PAUSED"),
+        (Method::POST, "/resume", "ACTIVE"),
+        (Method::POST, "/run", "ACTIVE"),
+    ] {
+        let answer = rig.ask(method.clone(), &format!("/v1/jobs/{id}{tail}?dry_run=true"), &[JSON], "{}").await;
+        assert_eq!(
+            (answer.status.as_u16(), &answer.json()["state"]),
+            (200, &json!(state)),
+            "{method} {tail} {}",
+            answer.text
+        );
+    }
+    let job = rig.get(&format!("/v1/jobs/{id}")).await.json();
+    assert_eq!((&job["version"], &job["state"]), (&json!(1), &json!("ACTIVE")));
+    assert_eq!(rig.get("/v1/executions").await.json()["data"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_cover_everything_once_and_cursors_are_bound_to_their_filter() {
+    let rig = Rig::manual().await;
+    let items: Vec<String> = (0..7)
+        .map(|i| {
+            format!(
+                r#"{{"name":"job-{i}","action":{{"type":"NOOP"}},"tags":["{}"]}}"#,
+                if i % 2 == 0 { "even" } else { "odd" }
+            )
+        })
+        .collect();
+    let batch = rig.post("/v1/jobs:batch", &format!("{{\"jobs\":[{}]}}", items.join(","))).await.json();
+    assert_eq!((&batch["created"], &batch["failed"]), (&json!(7), &json!(0)), "{batch}");
+    let mut names = Vec::new();
+    let mut path = "/v1/jobs?limit=3".to_owned();
+    loop {
+        let answer = rig.get(&path).await;
+        let page = answer.json();
+        names.extend(page["data"].as_array().unwrap().iter().map(|job| job["name"].as_str().unwrap().to_owned()));
+        if page["has_more"] == json!(false) {
+            assert_eq!((answer.header("link"), page.get("next_cursor")), ("", None));
+            break;
+        }
+        let link = answer.header("link");
+        path = link.strip_prefix('<').unwrap().split('>').next().unwrap().to_owned();
+        assert!(path.ends_with(&format!("cursor={}", page["next_cursor"].as_str().unwrap())), "{path}");
+    }
+    assert_eq!(names, (0..7).map(|i| format!("job-{i}")).collect::<Vec<_>>());
+    let cursor = rig.get("/v1/jobs?limit=1&tag=even").await.json()["next_cursor"].as_str().unwrap().to_owned();
+    let page = rig.get(&format!("/v1/jobs?tag=even&cursor={cursor}")).await.json();
+    assert_eq!(page["data"].as_array().unwrap().len(), 3);
+    for wrong in [format!("tag=odd&cursor={cursor}"), format!("cursor={cursor}"), format!("tag=even&cursor={cursor}A")]
+    {
+        assert_eq!(rig.get(&format!("/v1/jobs?{wrong}")).await.refusal(), (400, "cursor_invalid".into()), "{wrong}");
+    }
+    assert_eq!(rig.get(&format!("/v1/executions?cursor={cursor}")).await.refusal(), (400, "cursor_invalid".into()));
+    let page = rig.get("/v1/jobs?name_prefix=job-3&state=active").await.json();
+    assert_eq!(page["data"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_payloads_make_short_pages() {
+    let rig = Rig::manual().await;
+    let payload = format!(r#","payload":"{}""#, "x".repeat(250 * 1024));
+    for i in 0..60 {
+        rig.create(&format!("big-{i:02}"), &payload).await;
+    }
+    let first = rig.get("/v1/jobs?limit=500").await;
+    assert!(first.text.len() < 20 << 20, "{}", first.text.len());
+    let page = first.json();
+    assert_eq!(page["has_more"], json!(true));
+    let path = format!("/v1/jobs?limit=500&cursor={}", page["next_cursor"].as_str().unwrap());
+    let rest = rig.get(&path).await.json();
+    let count = page["data"].as_array().unwrap().len() + rest["data"].as_array().unwrap().len();
+    assert_eq!((count, &rest["has_more"]), (60, &json!(false)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_judges_every_item_alone() {
+    let rig = Rig::manual().await;
+    let body = r#"[
+        {"name":"a","action":{"type":"NOOP"},"idempotency_key":"i-1"},
+        {"name":"b","action":{"type":"NOOP"},"schedule":"0 25 * * *"},
+        {"name":"a","action":{"type":"NOOP"}},
+        {"name":"c","nmae":"c","action":{"type":"NOOP"}},
+        {"name":"d","target":{"handler":"h","pool":"p"}},
+        5]"#;
+    let batch = rig.post("/v1/jobs:batch", body).await.json();
+    let statuses: Vec<_> =
+        batch["results"].as_array().unwrap().iter().map(|item| item["status"].as_u64().unwrap()).collect();
+    assert_eq!(statuses, [201, 422, 409, 400, 201, 422], "{batch:#}");
+    assert_eq!(batch["results"][1]["problem"]["errors"][0]["pointer"], "/schedule");
+    assert_eq!((&batch["created"], &batch["failed"]), (&json!(2), &json!(4)));
+    let again = rig.post("/v1/jobs:batch", body).await.json();
+    assert_eq!((&again["results"][0]["status"], &again["results"][0]["replayed"]), (&json!(201), &json!(true)));
+    assert_eq!(again["results"][0]["job"]["id"], batch["results"][0]["job"]["id"]);
+    // The same item alone is the same request.
+    let alone = rig.post("/v1/jobs", r#"{"name":"a","action":{"type":"NOOP"},"idempotencyKey":"i-1"}"#).await;
+    assert_eq!((alone.status.as_u16(), alone.header("idempotency-replayed")), (201, "true"), "{}", alone.text);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn camel_case_on_request_and_never_inside_the_payload() {
+    let rig = Rig::manual().await;
+    rig.create("a", r#","payload":{"snake_key":{"inner_key":1}}"#).await;
+    let camel = rig.get("/v1/jobs/name:a?case=camel").await.json();
+    assert!(camel["jobId"].is_string() && camel.get("job_id").is_none());
+    assert_eq!(camel["retryPolicy"]["maxAttempts"], 3);
+    assert_eq!(camel["payload"], json!({"snake_key":{"inner_key":1}}));
+    let refused = rig.get("/v1/jobs/name:x?case=camel").await.json();
+    assert!(refused["requestId"].is_string());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_answer_has_its_headers() {
+    let rig = Rig::manual().await;
+    for path in ["/healthz", "/v1/jobs", "/nowhere", "/docs/api", "/openapi.json"] {
+        let answer = rig.ask(Method::GET, path, &[("x-request-id", "mine-1")], "").await;
+        assert_eq!(
+            (answer.header("x-request-id"), answer.header("x-content-type-options")),
+            ("mine-1", "nosniff"),
+            "{path}"
+        );
+        assert!(!answer.header("cache-control").is_empty() && !answer.header("content-security-policy").is_empty());
+    }
+    let refused = rig.ask(Method::GET, "/nowhere", &[("x-request-id", "mine-2")], "").await.json();
+    assert_eq!(refused["request_id"], "mine-2");
+    let options = rig.ask(Method::OPTIONS, "/v1/jobs", &[], "").await;
+    assert_eq!((options.status.as_u16(), options.text.as_str()), (204, ""));
+    assert!(options.header("allow").contains("POST"), "{:?}", options.headers);
+    let wrong = rig.ask(Method::DELETE, "/v1/jobs", &[], "").await;
+    assert!(wrong.header("allow").contains("GET"), "{:?}", wrong.headers);
+    assert_eq!(rig.ask(Method::HEAD, "/v1/jobs", &[], "").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn running_waiting_and_cancelling() {
+    let rig = Rig::real().await;
+    for _ in 0..200 {
+        if rig.get("/readyz").await.status == 200 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(25)).await;
+    }
+    let id = rig.create("now", "").await;
+    let run = rig.ask(Method::POST, &format!("/v1/jobs/{id}/run"), &[("idempotency-key", "r1")], "").await;
+    assert_eq!(run.status, 202, "{}", run.text);
+    let execution = run.json()["id"].as_str().unwrap().to_owned();
+    assert_eq!(run.header("location"), format!("/v1/executions/{execution}"));
+    let again = rig.ask(Method::POST, &format!("/v1/jobs/{id}/run"), &[("idempotency-key", "r1")], "").await;
+    assert_eq!((again.header("idempotency-replayed"), &again.json()["id"]), ("true", &json!(execution)));
+    let done = rig.get(&format!("/v1/executions/{execution}?wait=20s")).await.json();
+    assert_eq!((&done["state"], &done["is_final"]), (&json!("SUCCEEDED"), &json!(true)), "{done}");
+    let attempts = rig.get(&format!("/v1/executions/{execution}/attempts")).await.json();
+    assert_eq!(attempts["data"][0]["outcome"], "SUCCEEDED", "{attempts}");
+    let late = rig.post(&format!("/v1/executions/{execution}/cancel"), "").await;
+    assert_eq!((late.refusal(), &late.json()["state"]), ((409, "execution_final".into()), &json!("SUCCEEDED")));
+
+    // A worker's execution waits for a worker, of which there is none.
+    let body = r#"{"name":"w","target":{"handler":"h","pool":"p"}}"#;
+    assert_eq!(rig.post("/v1/jobs", body).await.status, 201);
+    let waiting = rig.post("/v1/jobs/execute", r#"{"name":"w"}"#).await;
+    assert_eq!(waiting.status, 202, "{}", waiting.text);
+    let waiting = waiting.json()["id"].as_str().unwrap().to_owned();
+    let polled = rig.get(&format!("/v1/executions/{waiting}?wait=100ms")).await.json();
+    assert_eq!(polled["state"], "PENDING", "{polled}");
+    let cancelled = rig.post(&format!("/v1/executions/{waiting}/cancel"), "").await;
+    assert_eq!((cancelled.status.as_u16(), &cancelled.json()["state"]), (202, &json!("CANCELLED")));
+    let listed = rig.get("/v1/executions?state=cancelled,dead").await.json();
+    assert_eq!(listed["data"][0]["id"], json!(waiting));
+    let of_job = rig.get("/v1/jobs/name:now/runs").await.json();
+    assert_eq!(of_job["data"].as_array().unwrap().len(), 1);
+    let status = rig.get("/v1/status").await.json();
+    assert_eq!((&status["ready"], &status["store"]["jobs"]), (&json!(true), &json!(2)), "{status}");
+}

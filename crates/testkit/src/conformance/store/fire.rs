@@ -1,0 +1,174 @@
+//! Making fires durable, once, by the current owner only.
+
+use super::{DUE, Fixture, batch};
+use crate::generate as g;
+use campanile_model::TenantId;
+use campanile_model::execution::{AttemptOutcome, Execution, Reason};
+use campanile_model::ids::{ExecutionId, FireKind};
+use campanile_model::job::{Job, Priority};
+use campanile_model::lifecycle::{Event, State};
+use campanile_model::shard::{ShardFence, shard_of};
+use campanile_model::store::{Claimed, Fire, FireBatch, FireVerdict, Fired, Skip};
+use std::sync::Arc;
+
+/// All of its fields.
+pub async fn an_execution_is_born_pending(store: Fixture) {
+    let (job, id) = store.pending(1).await;
+    let expected = Execution {
+        id,
+        tenant: job.tenant,
+        job: job.id,
+        job_name: job.name.clone(),
+        job_version: 1,
+        fire_at: DUE,
+        kind: FireKind::Schedule,
+        state: State::Pending,
+        reason: None,
+        attempt: 0,
+        fence: 0,
+        priority: job.priority,
+        pool: job.pool.clone(),
+        action: job.action.kind,
+        wake_at: DUE,
+        fired_at: g::at(50_000),
+        started_at: None,
+        finished_at: None,
+        worker: None,
+        outcome: None,
+        error: None,
+    };
+    assert_eq!(store.execution(id).await, expected);
+    assert_eq!(store.list_attempts(job.tenant, id).await.unwrap(), []);
+}
+
+/// I1: at most one execution per (job, fire_at).
+pub async fn firing_twice_inserts_once(store: Fixture) {
+    let job = store.job(1).await;
+    let fire = g::fire(&job, DUE);
+    assert_eq!(store.fired(vec![fire.clone(), fire.clone()]).await, [Fired::New, Fired::Exists]);
+    let before = store.execution(fire.dispatch.execution).await;
+    assert_eq!(store.fired(vec![fire.clone()]).await, [Fired::Exists]);
+    assert_eq!(store.execution(fire.dispatch.execution).await, before);
+}
+
+/// I3: only the current epoch fires; a batch is all or nothing.
+pub async fn an_older_epoch_fires_nothing(store: Fixture) {
+    let jobs = store.jobs(20).await;
+    let old = store.open_all().await;
+    let lost = shard_of(jobs[7].id);
+    let new = store.open_shards(&[lost], "other").await.unwrap();
+    assert!(new[0].epoch > old.iter().find(|fence| fence.shard == lost).unwrap().epoch);
+    let fires: Vec<Fire> = jobs.iter().map(|job| g::fire(job, DUE)).collect();
+    let verdict = store.fire(batch(old.clone(), fires.clone())).await.unwrap();
+    assert_eq!(verdict, FireVerdict::EpochLost(vec![lost]));
+    let ids: Vec<ExecutionId> = fires.iter().map(|fire| fire.dispatch.execution).collect();
+    assert!(store.get_executions(TenantId::DEFAULT, &ids).await.unwrap().iter().all(Option::is_none));
+    let elsewhere: Vec<Fire> = fires.into_iter().filter(|fire| shard_of(fire.dispatch.job) != lost).collect();
+    let verdict = store.fire(batch(old, elsewhere.clone())).await.unwrap();
+    assert_eq!(verdict, FireVerdict::Fired(vec![Fired::New; elsewhere.len()]), "other shards are not touched by it");
+}
+
+/// No fence, no fire.
+pub async fn a_missing_fence_fires_nothing(store: Fixture) {
+    let job = store.job(1).await;
+    let shard = shard_of(job.id);
+    store.open_all().await;
+    let never: Arc<[ShardFence]> = Arc::new([]);
+    let fires = vec![g::fire(&job, DUE), g::manual_fire(&job, DUE, "x")];
+    let verdict = store.fire(batch(never, fires.clone())).await.unwrap();
+    assert_eq!(verdict, FireVerdict::EpochLost(vec![shard]));
+    let others: Arc<[ShardFence]> =
+        store.open_all().await.iter().copied().filter(|fence| fence.shard != shard).collect();
+    let verdict = store.fire(batch(others, fires)).await.unwrap();
+    assert_eq!(verdict, FireVerdict::EpochLost(vec![shard]));
+}
+
+/// Nothing repeats a manual fire but its caller, whose key makes its id.
+pub async fn manual_fires_need_no_fence(store: Fixture) {
+    let job = store.job(1).await;
+    let fire = g::manual_fire(&job, DUE, "once");
+    let none: Arc<[ShardFence]> = Arc::new([]);
+    let verdict = store.fire(batch(none.clone(), vec![fire.clone()])).await.unwrap();
+    assert_eq!(verdict, FireVerdict::Fired(vec![Fired::New]));
+    let verdict = store.fire(batch(none, vec![fire.clone()])).await.unwrap();
+    assert_eq!(verdict, FireVerdict::Fired(vec![Fired::Exists]));
+    assert_eq!(store.execution(fire.dispatch.execution).await.kind, FireKind::Manual);
+}
+
+/// A change between making an execution and its instant: the new version's fire is the one that counts.
+pub async fn a_newer_version_takes_its_instant_over(store: Fixture) {
+    let (job, id) = store.pending(1).await;
+    let second = store.change(&job, g::at(40_000), |job| job.priority = Priority::Critical).await;
+    assert_eq!(store.fired(vec![g::fire(&second, DUE)]).await, [Fired::New]);
+    let taken = store.execution(id).await;
+    assert_eq!((taken.state, taken.job_version, taken.priority), (State::Pending, 2, Priority::Critical));
+    assert_eq!(store.fired(vec![g::fire(&job, DUE)]).await, [Fired::Exists], "an older version changes nothing");
+    assert_eq!(store.execution(id).await, taken);
+
+    // Also when the old one was discarded already.
+    let third = store.change(&second, g::at(41_000), |_| ()).await;
+    assert_eq!(store.claimed(id, 0, DUE).await, Claimed::Discarded(Reason::StaleVersion));
+    assert_eq!(store.execution(id).await.state, State::Skipped);
+    assert_eq!(store.fired(vec![g::fire(&third, DUE)]).await, [Fired::New]);
+    let again = store.execution(id).await;
+    assert_eq!((again.state, again.reason, again.finished_at), (State::Pending, None, None));
+    store.granted(id, 0, DUE).await;
+}
+
+/// What ran stays as it ran, whatever version comes later.
+pub async fn an_attempt_that_began_is_not_refired(store: Fixture) {
+    let (job, id) = store.pending(1).await;
+    let newer = Job { version: 5, ..job };
+    let granted = store.granted(id, 0, DUE).await;
+    for _ in 0..2 {
+        let before = store.execution(id).await;
+        assert_eq!(store.fired(vec![g::fire(&newer, DUE)]).await, [Fired::Exists]);
+        assert_eq!(store.execution(id).await, before);
+        store.complete(vec![g::complete(&granted, Event::Succeed, AttemptOutcome::Succeeded, DUE)]).await.unwrap();
+    }
+    let (job, cancelled) = store.pending(2).await;
+    store.cancel(job.tenant, vec![cancelled], DUE).await.unwrap();
+    let newer = Job { version: 5, ..job };
+    assert_eq!(store.fired(vec![g::fire(&newer, DUE)]).await, [Fired::Exists]);
+    assert_eq!(store.execution(cancelled).await.state, State::Cancelled);
+}
+
+/// A skip is an outcome of a fire, so it needs the same right.
+pub async fn skips_are_fenced_and_recorded(store: Fixture) {
+    let job = store.job(1).await;
+    let skip = Skip {
+        tenant: job.tenant,
+        job: job.id,
+        from: g::at(0),
+        to: g::at(9),
+        reason: Reason::MisfireCoalesced,
+        recorded_at: g::at(50_000),
+    };
+    let with = |fences| FireBatch { skips: vec![skip.clone()], ..batch(fences, Vec::new()) };
+    let none: Arc<[ShardFence]> = Arc::new([]);
+    assert_eq!(store.fire(with(none)).await.unwrap(), FireVerdict::EpochLost(vec![shard_of(job.id)]));
+    assert_eq!(store.list_skips(job.tenant, job.id, 10).await.unwrap(), []);
+    let fences = store.open_all().await;
+    for _ in 0..2 {
+        assert_eq!(store.fire(with(fences.clone())).await.unwrap(), FireVerdict::Fired(Vec::new()));
+    }
+    assert_eq!(store.list_skips(job.tenant, job.id, 10).await.unwrap(), [skip], "the same skip again is the same");
+}
+
+/// However a store orders its work.
+pub async fn verdicts_keep_the_order_of_the_batch(store: Fixture) {
+    let jobs = store.jobs(40).await;
+    let fires: Vec<Fire> = jobs.iter().rev().map(|job| g::fire(job, DUE)).collect();
+    let even: Vec<Fire> = fires.iter().step_by(2).cloned().collect();
+    store.fired(even).await;
+    let verdicts = store.fired(fires.clone()).await;
+    for (i, verdict) in verdicts.into_iter().enumerate() {
+        assert_eq!(verdict, if i % 2 == 0 { Fired::Exists } else { Fired::New });
+    }
+    let claims = fires.iter().map(|fire| g::claim(fire.dispatch.execution, 0, DUE)).collect();
+    let claimed = store.claim(claims).await.unwrap();
+    for (fire, claimed) in fires.iter().zip(&claimed) {
+        let Claimed::Granted(granted) = claimed else { panic!("{claimed:?}") };
+        assert_eq!((granted.fence.execution, granted.job), (fire.dispatch.execution, fire.dispatch.job));
+    }
+}
