@@ -12,6 +12,7 @@
 use crate::context::Context;
 use crate::dispatch::Dispatcher;
 use crate::shard::{Due, Move, Planner};
+use campanile_model::action::Runner;
 use campanile_model::coordinator::Assignment;
 use campanile_model::shard::{ShardFence, ShardId};
 use campanile_model::store::{
@@ -368,7 +369,7 @@ pub async fn stopped(stop: &mut watch::Receiver<bool>) {
 
 /// Back-pressure: fires stay in the wheel while the queue is full.
 async fn queue_has_room(ctx: &Context) -> bool {
-    let depth = ctx.queue.depth().await;
+    let depth = ctx.queue.depth(Runner::Node).await;
     depth.is_ok_and(|depth| depth.waiting < limits::QUEUE_ITEMS_MAX)
 }
 

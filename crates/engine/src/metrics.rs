@@ -114,6 +114,8 @@ pub struct Metrics {
     pub stale_refused: Counter,
     /// Attempts whose node or lease was lost.
     pub lost: Counter,
+    /// Executions whose message was lost and that were published again.
+    pub republished: Counter,
     /// Errors of the store, each followed by another try.
     pub store_errors: Counter,
     /// Jobs in memory.
@@ -143,6 +145,7 @@ impl Metrics {
             ("discarded", &self.discarded),
             ("stale_refused", &self.stale_refused),
             ("lost", &self.lost),
+            ("republished", &self.republished),
             ("store_errors", &self.store_errors),
         ];
         counters.map(|(name, counter)| (name, counter.get())).to_vec()

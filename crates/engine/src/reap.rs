@@ -8,6 +8,7 @@ use crate::complete::Finished;
 use crate::context::Context;
 use crate::dispatch::Dispatcher;
 use crate::fire::stopped;
+use campanile_model::action::Runner;
 use campanile_model::execution::Outcome;
 use campanile_model::store::{CompletionOf, WaitingQuery};
 use campanile_model::{Result, Timestamp, limits};
@@ -17,6 +18,8 @@ use tokio::sync::{mpsc, watch};
 const REAP_MS: u64 = 2_000;
 /// How long an execution is overdue before its message counts as lost.
 const LOST_MS: i64 = 10_000;
+/// Pages of overdue executions that one sweep looks through.
+const REPUBLISH_PAGES_MAX: usize = 64;
 /// Idempotency keys forgotten at once.
 const FORGET_MAX: usize = 10_000;
 
@@ -77,17 +80,23 @@ async fn reap_attempts(
     Ok(())
 }
 
-/// Publishes overdue executions again when no message of any execution is on its way.
+/// Publishes overdue executions again when no message for a node is on its way.
 async fn republish(ctx: &Context, now: Timestamp, dispatcher: &Dispatcher) -> Result<()> {
-    let depth = ctx.queue.depth().await?;
+    let depth = ctx.queue.depth(Runner::Node).await?;
     if depth.waiting > 0 || depth.taken > 0 {
         return Ok(());
     }
     let before = now.saturating_add_ms(-LOST_MS);
-    let query = WaitingQuery { shards: Vec::new(), before, after: None, limit: limits::WRITE_ITEMS_MAX };
-    let lost: Vec<_> = ctx.store.load_waiting(&query).await?;
-    dispatcher.send(
-        lost.into_iter().filter(|w| w.dispatch.action.runner() == campanile_model::action::Runner::Node).collect(),
-    );
+    let mut after = None;
+    for _ in 0..REPUBLISH_PAGES_MAX {
+        let query = WaitingQuery { shards: Vec::new(), before, after, limit: limits::WRITE_ITEMS_MAX };
+        let page = ctx.store.load_waiting(&query).await?;
+        let Some(last) = page.last() else { break };
+        after = Some((last.wake_at, last.dispatch.execution));
+        // What waits for an external worker is not lost: it waits until one asks.
+        let lost: Vec<_> = page.into_iter().filter(|w| w.dispatch.action.runner() == Runner::Node).collect();
+        ctx.metrics.republished.add(lost.len() as u64);
+        dispatcher.send(lost);
+    }
     Ok(())
 }

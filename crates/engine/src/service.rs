@@ -9,6 +9,7 @@ use crate::fire::{self, Bell};
 use crate::intake::{self, Accepted, Change, Create, JobDraft};
 use crate::worker::Running;
 use crate::{complete, reap, rezone, worker};
+use campanile_model::action::Runner;
 use campanile_model::execution::Execution;
 use campanile_model::ids::FireKind;
 use campanile_model::job::Job;
@@ -298,7 +299,7 @@ impl Handle {
             now: self.now(),
             zone_database: zone_database_version().to_owned(),
             store: self.ctx.store.status().await?,
-            queue: self.ctx.queue.depth().await?,
+            queue: self.ctx.queue.depth(Runner::Node).await?,
             planned_jobs: metrics.planned_jobs.get(),
             waiting: metrics.waiting.get(),
             running: self.running.len() as u64,

@@ -86,7 +86,7 @@ pub async fn run(ctx: Context, running: Running, done: mpsc::Sender<Vec<Finished
             // Claims are written side by side, so that a slow commit does not hold the next batch up.
             tokio::spawn(start(ctx.clone(), running.clone(), done.clone(), rest, slots));
         }
-        if let Err(error) = ctx.queue.ack(&ids).await {
+        if let Err(error) = ctx.queue.ack(Runner::Node, &ids).await {
             tracing::warn!(%error, "cannot acknowledge executions");
         }
     }

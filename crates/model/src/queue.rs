@@ -61,9 +61,10 @@ pub trait Queue: Send + Sync + 'static {
     /// Waits until there is something, and takes it.
     async fn receive(&self, want: &Receive) -> Result<Vec<Dispatch>>;
     /// Forgets what was received: its claim was decided.
-    async fn ack(&self, executions: &[ExecutionId]) -> Result<()>;
+    async fn ack(&self, runner: Runner, executions: &[ExecutionId]) -> Result<()>;
     /// Gives back what was received and not tried.
     async fn release(&self, batch: Vec<Dispatch>) -> Result<()>;
-    /// How full it is.
-    async fn depth(&self) -> Result<Depth>;
+    /// How full it is, as far as one kind of runner is concerned: what waits for nobody else's capacity must not hold this
+    /// kind up.
+    async fn depth(&self, runner: Runner) -> Result<Depth>;
 }

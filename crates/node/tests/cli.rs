@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Ran, Reply, Server, Sink, campanile, eventually, run};
+use common::{Ran, Reply, Server, Signal, Sink, campanile, eventually, run};
 use serde_json::json;
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -130,6 +130,7 @@ fn a_wrong_command_line_is_one_line_a_hint_and_64() {
         &["job", "create", "x", "--manual", "--noop", "--payload", "{"],
         &["job", "create", "x", "--manual", "--noop", "--catch-up", "some"],
         &["job", "create", "-f", "/does/not/exist.json"],
+        &["job", "create", "-f", "/dev/null", "--max-attempts", "5"],
         &["job", "edit", "x"],
         &["job", "rm", "x"],
         &["job", "run", "x", "--timeout", "5s"],
@@ -351,7 +352,7 @@ fn executions_are_listed_awaited_and_cancelled() {
     let mut waiting = campanile().env("CAMPANILE_URL", server.url()).args(["exec", "wait", slow]).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(500));
     let pid = rustix::process::Pid::from_raw(waiting.id() as i32).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    rustix::process::kill_process(pid, Signal::INT).unwrap();
     assert_eq!(waiting.wait().unwrap().code(), Some(130));
     let cancelled = server.cli(&["exec", "cancel", slow, "-o", "json"]).code(0).json();
     assert_eq!(cancelled["state"], "CANCELLED");
@@ -455,9 +456,9 @@ fn a_second_signal_does_not_wait() {
     server.cli(&["job", "create", "slow", "--manual", "--webhook", &sink.url("/slow"), "--timeout", "2m"]).code(0);
     server.cli(&["job", "run", "slow"]).code(0);
     sink.wait_for(1, SOON);
-    server.signal(rustix::process::Signal::TERM);
+    server.signal(Signal::TERM);
     std::thread::sleep(Duration::from_millis(300));
     assert!(server.is_alive(), "it waits for what runs: {}", server.log());
-    server.signal(rustix::process::Signal::INT);
+    server.signal(Signal::INT);
     eventually(Duration::from_secs(5), "the end", || !server.is_alive());
 }

@@ -200,8 +200,8 @@ impl Creator {
                     let answer = http("POST", &target, &[("idempotency-key", name.as_str())], Some(&body));
                     if answer.status == 201 {
                         let id = answer.body["id"].as_str().unwrap().to_owned();
-                        let at_ms = answer.body["next_fire_at"].is_string().then(|| ms(&answer.body["next_fire_at"]));
-                        let at_ms = Some(at_ms.unwrap_or(at_ms_of(&body)));
+                        // An instant that had passed when it was accepted means at once.
+                        let at_ms = Some(at_ms.max(ms(&answer.body["created_at"])));
                         known.push(Known { id, name, at_ms, acknowledged_at_ms: now_ms() });
                     }
                     std::thread::sleep(Duration::from_millis(random.next() % 12));
@@ -220,10 +220,6 @@ impl Creator {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().expect("the creator lives")
     }
-}
-
-fn at_ms_of(body: &Value) -> i64 {
-    ms(&body["schedule"]["at"])
 }
 
 #[test]

@@ -63,9 +63,13 @@ impl MemoryQueue {
 impl Queue for MemoryQueue {
     async fn publish(&self, batch: Vec<Dispatch>) -> Result<()> {
         let mut state = self.state.lock();
-        if state.waiting + batch.len() > self.items_max {
-            let message = format!("the queue is full: {} waiting, at most {}", state.waiting, self.items_max);
-            return Err(Error::new(Kind::Unavailable, message).with_code("queue_full"));
+        for runner in [Runner::Node, Runner::Worker] {
+            let waiting = state.sides[slot(runner)].waiting;
+            let more = batch.iter().filter(|item| item.action.runner() == runner).count();
+            if more > 0 && waiting + more > self.items_max {
+                let message = format!("the queue is full: {waiting} waiting, at most {}", self.items_max);
+                return Err(Error::new(Kind::Unavailable, message).with_code("queue_full"));
+            }
         }
         state.put(batch, End::Back);
         Ok(())
@@ -91,22 +95,27 @@ impl Queue for MemoryQueue {
         }
     }
 
-    async fn ack(&self, executions: &[ExecutionId]) -> Result<()> {
+    async fn ack(&self, runner: Runner, executions: &[ExecutionId]) -> Result<()> {
         let mut state = self.state.lock();
-        state.taken = state.taken.saturating_sub(executions.len());
+        let side = &mut state.sides[slot(runner)];
+        side.taken = side.taken.saturating_sub(executions.len());
         Ok(())
     }
 
     async fn release(&self, batch: Vec<Dispatch>) -> Result<()> {
         let mut state = self.state.lock();
-        state.taken = state.taken.saturating_sub(batch.len());
+        for item in &batch {
+            let side = &mut state.sides[slot(item.action.runner())];
+            side.taken = side.taken.saturating_sub(1);
+        }
         state.put(batch, End::Front);
         Ok(())
     }
 
-    async fn depth(&self) -> Result<Depth> {
+    async fn depth(&self, runner: Runner) -> Result<Depth> {
         let state = self.state.lock();
-        Ok(Depth { waiting: state.waiting, taken: state.taken })
+        let side = &state.sides[slot(runner)];
+        Ok(Depth { waiting: side.waiting, taken: side.taken })
     }
 }
 
@@ -163,8 +172,6 @@ enum End {
 struct State {
     /// By runner: what is for nodes never meets what is for external workers.
     sides: [Side; 2],
-    waiting: usize,
-    taken: usize,
     tickets: u64,
 }
 
@@ -173,6 +180,8 @@ struct State {
 struct Side {
     /// None is empty.
     pools: BTreeMap<Arc<str>, Pool>,
+    waiting: usize,
+    taken: usize,
     /// Where the next receiver of several pools starts, so that small batches also reach every pool.
     turn: usize,
     /// Receivers that found nothing, by ticket: longest waiting first.
@@ -190,7 +199,6 @@ struct Waiter {
 
 impl State {
     fn put(&mut self, batch: Vec<Dispatch>, end: End) {
-        self.waiting += batch.len();
         match end {
             End::Back => batch.into_iter().for_each(|item| self.put_one(item, end)),
             // From the last to the first, so that the first is in front again.
@@ -200,7 +208,9 @@ impl State {
     }
 
     fn put_one(&mut self, item: Dispatch, end: End) {
-        let pools = &mut self.sides[slot(item.action.runner())].pools;
+        let side = &mut self.sides[slot(item.action.runner())];
+        side.waiting += 1;
+        let pools = &mut side.pools;
         if let Some(pool) = pools.get_mut(&item.pool) {
             pool.put(item, end);
         } else {
@@ -211,8 +221,8 @@ impl State {
     fn take(&mut self, want: &Receive) -> Vec<Dispatch> {
         let side = &mut self.sides[slot(want.runner)];
         let taken = side.take(want);
-        self.waiting -= taken.len();
-        self.taken += taken.len();
+        side.waiting -= taken.len();
+        side.taken += taken.len();
         // Somebody woken for one pool may have taken from another.
         side.wake();
         taken

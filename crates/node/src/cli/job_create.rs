@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  campanile job create invoices --cron '0 3 * * *' --tz Europe/Berlin --webhook https://example.com/hook
+  campanile job create report --cron '0 3 * * *' --tz Europe/Berlin --webhook https://example.com/r
   campanile job create -f job.json          one object, or an array of them")]
 pub struct Args {
     /// The name of the job
@@ -24,7 +24,7 @@ pub struct Args {
     #[command(flatten)]
     spec: Spec,
     /// Read the whole job from a file (JSON; `-` is stdin); an array makes many
-    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["when", "what"])]
+    #[arg(short, long, value_name = "FILE")]
     file: Option<String>,
     /// Only check, and show what would be
     #[arg(long)]
@@ -37,6 +37,7 @@ pub async fn run(args: Args, globals: &Globals, out: &Output) -> Result<(), Fail
     let options = WriteOptions { dry_run: args.dry_run, ..globals.write() };
     let body = match &args.file {
         Some(path) => {
+            args.spec.refuse_beside_file()?;
             let text = job_spec::read_file(path)?;
             let checked = json::check(text.as_bytes(), limits::JSON_DEPTH_MAX);
             let text = checked.map_err(|malformed| not_json(path, malformed))?.trim();

@@ -29,7 +29,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     rename: Option<String>,
     /// Read a JSON merge patch from a file (`-` is stdin); null removes a field
-    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["when", "what"])]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "rename")]
     file: Option<String>,
     /// Only if the job is in this version
     #[arg(long, value_name = "VERSION")]
@@ -59,7 +59,10 @@ pub async fn run(args: Args, globals: &Globals, out: &Output) -> Result<(), Fail
     let client = globals.client()?;
     let options = WriteOptions { if_match: args.if_version, dry_run: args.dry_run, ..globals.write() };
     let patch = match &args.file {
-        Some(path) => job_spec::read_file(path)?,
+        Some(path) => {
+            args.spec.refuse_beside_file()?;
+            job_spec::read_file(path)?
+        }
         None => {
             let mut members = args.spec.patch()?;
             if let Some(name) = &args.rename {

@@ -13,19 +13,19 @@ use std::io::Read;
 /// What a job is.
 #[derive(clap::Args, Default)]
 pub struct Spec {
-    /// When: a cron expression of five or six fields, or @daily and its like
+    /// A cron expression of five or six fields, or @daily and its like
     #[arg(long, value_name = "EXPR", group = "when", help_heading = "When", allow_hyphen_values = true)]
     cron: Option<String>,
-    /// When: a fixed period
+    /// A fixed period
     #[arg(long, value_name = "DURATION", group = "when", help_heading = "When", value_parser = duration)]
     every: Option<String>,
-    /// When: once, at an RFC 3339 instant
+    /// Once, at an RFC 3339 instant
     #[arg(long, value_name = "INSTANT", group = "when", help_heading = "When")]
     at: Option<String>,
-    /// When: once, this long after the job was accepted
+    /// Once, this long after the job was accepted
     #[arg(long, value_name = "DURATION", group = "when", help_heading = "When", value_parser = duration)]
     after: Option<String>,
-    /// When: only by hand
+    /// Only by hand
     #[arg(long, group = "when", help_heading = "When")]
     manual: bool,
     /// The zone on whose wall clock --cron is read [default: UTC]
@@ -53,13 +53,13 @@ pub struct Spec {
     #[arg(long, value_name = "DURATION", help_heading = "When", value_parser = duration)]
     spread: Option<String>,
 
-    /// What: send an HTTP request there
+    /// Send an HTTP request there
     #[arg(long, value_name = "URL", group = "what", help_heading = "What")]
     webhook: Option<String>,
-    /// What: nothing, successfully
+    /// Do nothing, successfully
     #[arg(long, group = "what", help_heading = "What")]
     noop: bool,
-    /// What: wait for a worker that has this handler
+    /// Wait for a worker that has this handler
     #[arg(long, value_name = "NAME", group = "what", help_heading = "What")]
     handler: Option<String>,
     /// Method of the webhook [default: POST]
@@ -190,6 +190,14 @@ impl Spec {
             members.raw("schedule", "null");
         }
         Ok(members)
+    }
+
+    /// With a file that says everything, flags that say something would be lost.
+    pub fn refuse_beside_file(&self) -> Result<(), Failure> {
+        if self.patch()?.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::usage("the file says what the job is; flags cannot say it too").hint("put it into the file"))
     }
 
     fn has_schedule(&self) -> bool {

@@ -5,7 +5,7 @@
 #![allow(dead_code, missing_docs, reason = "each test uses its part of it")]
 #![allow(clippy::disallowed_methods, reason = "a test of the real thing lives in real time")]
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, kill_process};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -14,6 +14,8 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::runtime::Runtime;
+
+pub use rustix::process::Signal;
 
 /// How long a server may take until it fires.
 const START_MAX: Duration = Duration::from_secs(60);

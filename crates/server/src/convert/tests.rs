@@ -1,7 +1,9 @@
+use super::show::text_of;
 use super::*;
 use campanile_client::wire::input::Fields;
-use campanile_model::JobId;
-use campanile_model::job::Cursor;
+use campanile_client::wire::json;
+use campanile_model::job::{Cursor, Job, JobState};
+use campanile_model::{JobId, TenantId};
 
 const NOW: Timestamp = Timestamp::from_millis(1_794_794_400_000);
 

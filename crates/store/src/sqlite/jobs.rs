@@ -10,7 +10,7 @@ use campanile_model::ids::{JobId, TenantId};
 use campanile_model::job::{Job, JobState};
 use campanile_model::shard::ShardFence;
 use campanile_model::store::{
-    ChangeSeq, Changes, CursorMove, DueQuery, Expected, JobKey, JobQuery, JobWrite, Page, PlannedJob, Put, Skip,
+    ChangeSeq, Changes, CursorMove, Expected, JobKey, JobQuery, JobWrite, Page, Put, Skip,
 };
 use campanile_model::time::Timestamp;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
@@ -229,26 +229,6 @@ fn prefix_end(prefix: &str) -> Option<String> {
         }
     }
     None
-}
-
-/// Reads active jobs by their cursors.
-pub(super) fn load_due(connection: &Connection, query: &DueQuery) -> Done<Vec<PlannedJob>> {
-    let shards = ShardSet::filter(&query.shards);
-    let mut load = connection.prepare_cached(include_str!("sql/jobs/load_due.sql"))?;
-    let (after_at, after_id) = query.after.map_or((i64::MIN, &[0; 16]), |(at, _)| (at.millis(), &[0; 16]));
-    let after_id = query.after.as_ref().map_or(after_id, |(_, id)| id.as_bytes());
-    let mut found = load.query(params![query.before.millis(), after_at, after_id, JobState::Active.code()])?;
-    let mut texts = Texts::default();
-    let mut jobs = Vec::new();
-    while jobs.len() < query.limit {
-        let Some(row) = found.next()? else { break };
-        let mut columns = Columns::of(row);
-        if shards.as_ref().is_some_and(|shards| row.get(0).is_ok_and(|id| !shards.has_job(JobId::from_bytes(id)))) {
-            continue;
-        }
-        jobs.push(rows::planned(&mut columns, &mut texts)?);
-    }
-    Ok(jobs)
 }
 
 /// Reads jobs in the order of their newest writes.

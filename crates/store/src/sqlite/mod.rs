@@ -22,6 +22,7 @@ mod checkpointer;
 mod lock;
 mod migrations;
 mod jobs;
+mod due;
 mod shards;
 mod executions;
 mod history;
@@ -97,6 +98,7 @@ pub struct SqliteStore {
     _checkpointer: Checkpointer,
     readers: Readers,
     writer: Writer,
+    due: Arc<due::Rest>,
     location: Arc<str>,
     _lock: Lock,
 }
@@ -116,7 +118,7 @@ impl SqliteStore {
         let writer = Writer::start(connection, location.to_string())?;
         let readers = Readers::start(readers, location.clone())?;
         let checkpointer = Checkpointer::start(checkpointer, COPY_PAGES)?;
-        Ok(Self { _checkpointer: checkpointer, readers, writer, location, _lock: lock })
+        Ok(Self { _checkpointer: checkpointer, readers, writer, due: Arc::default(), location, _lock: lock })
     }
 
     /// Limits the size of the file, as a full disk would. For tests.
@@ -224,7 +226,8 @@ impl Store for SqliteStore {
 
     async fn load_due(&self, query: &DueQuery) -> Result<Vec<PlannedJob>> {
         let query = query.clone();
-        self.readers.run(move |c| jobs::load_due(c, &query)).await
+        let rest = self.due.clone();
+        self.readers.run(move |c| due::load(c, &query, &rest)).await
     }
 
     async fn load_changed(&self, since: ChangeSeq, limit: usize) -> Result<Changes> {

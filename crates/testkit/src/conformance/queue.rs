@@ -226,7 +226,7 @@ pub async fn what_is_released_comes_again(queue: Arc<dyn Queue>) {
     let mut received = receive_exactly(&*queue, &any(20), 20).await;
     let given_back = received.split_off(12);
     queue.release(given_back.clone()).await.unwrap();
-    queue.ack(&received.iter().map(|item| item.execution).collect::<Vec<_>>()).await.unwrap();
+    queue.ack(Runner::Node, &received.iter().map(|item| item.execution).collect::<Vec<_>>()).await.unwrap();
     let again = receive_exactly(&*queue, &any(20), 8).await;
     assert_eq!(ids(&again), ids(&given_back));
     assert_nothing_there(&*queue, &any(20)).await;
@@ -240,7 +240,7 @@ pub async fn duplicates_are_allowed(queue: Arc<dyn Queue>) {
     let mut seen = BTreeSet::new();
     while seen.len() < sent.len() {
         let items = queue.receive(&any(3)).await.unwrap();
-        queue.ack(&items.iter().map(|item| item.execution).collect::<Vec<_>>()).await.unwrap();
+        queue.ack(Runner::Node, &items.iter().map(|item| item.execution).collect::<Vec<_>>()).await.unwrap();
         seen.extend(ids(&items));
     }
     assert_eq!(seen, ids(&sent));
@@ -362,7 +362,7 @@ pub async fn receivers_aborted_in_a_race_lose_nothing(queue: Arc<dyn Queue>) {
 /// The depth follows every call.
 pub async fn depth_counts_what_waits_and_what_is_taken(queue: Arc<dyn Queue>) {
     let depth = async |waiting, taken| {
-        assert_eq!(queue.depth().await.unwrap(), Depth { waiting, taken });
+        assert_eq!(queue.depth(Runner::Node).await.unwrap(), Depth { waiting, taken });
     };
     depth(0, 0).await;
     queue.publish(batch(0, 10, 1, Priority::Normal)).await.unwrap();
@@ -371,6 +371,6 @@ pub async fn depth_counts_what_waits_and_what_is_taken(queue: Arc<dyn Queue>) {
     depth(4, 6).await;
     queue.release(received.split_off(4)).await.unwrap();
     depth(6, 4).await;
-    queue.ack(&received.iter().map(|item| item.execution).collect::<Vec<_>>()).await.unwrap();
+    queue.ack(Runner::Node, &received.iter().map(|item| item.execution).collect::<Vec<_>>()).await.unwrap();
     depth(6, 0).await;
 }

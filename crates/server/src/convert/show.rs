@@ -1,0 +1,255 @@
+//! From the domain to the wire: what is stored into what is shown.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use campanile_client::wire::{self, json};
+use campanile_model::action::ActionSpec;
+use campanile_model::catch_up::{CatchUp, CatchUpMode};
+use campanile_model::execution::{Attempt, AttemptError, Execution, Response};
+use campanile_model::job::{Job, JobState, Window, next_fire};
+use campanile_model::lifecycle::State;
+use campanile_model::schedule::{Plan, Schedule, format_duration_ms, preview};
+use campanile_model::store::Skip;
+use campanile_model::{TenantId, Timestamp};
+use serde_json::value::RawValue;
+
+/// A job, as shown at `now`.
+pub fn job(job: &Job, now: Timestamp) -> wire::Job {
+    let next = shown_next_fire(job, now);
+    let next_fire_at = next.map(|at| at.to_string());
+    let status = match (job.state, next, &job.schedule) {
+        (JobState::Paused, ..) => "PAUSED",
+        (JobState::Deleted, ..) => "CANCELLED",
+        (JobState::Active, Some(_), _) => "SCHEDULED",
+        (JobState::Active, None, Schedule::None) => "MANUAL",
+        (JobState::Active, None, _) => "COMPLETED",
+    };
+    let id = job.id.to_string();
+    wire::Job {
+        job_id: id.clone(),
+        id,
+        name: job.name.clone(),
+        tenant: tenant_name(job.tenant),
+        state: job.state.as_str().to_owned(),
+        status: status.to_owned(),
+        schedule: schedule_shown(&job.schedule, &job.window),
+        next_run_at: next_fire_at.clone(),
+        next_fire_at,
+        fires_left: job.cursor.fires_left,
+        action: action_shown(&job.action),
+        payload: raw(job.payload.to_string()),
+        retry_policy: wire::RetryPolicy {
+            max_attempts: job.retry.max_attempts,
+            backoff: job.retry.backoff.as_str().to_owned(),
+            initial_delay_ms: job.retry.initial_delay_ms,
+            max_delay_ms: job.retry.max_delay_ms,
+        },
+        timeout_ms: job.timeout_ms,
+        priority: job.priority.as_str().to_owned(),
+        pool: job.pool.to_string(),
+        catch_up: catch_up_shown(job.catch_up),
+        spread_ms: job.spread_ms,
+        tags: job.tags.clone(),
+        version: job.version,
+        created_at: job.created_at.to_string(),
+        updated_at: job.updated_at.to_string(),
+        next_fires: None,
+        dry_run: false,
+    }
+}
+
+/// A job that is only what would be, with its next five fires.
+pub fn job_preview(stored: &Job, now: Timestamp) -> wire::Job {
+    let next_fires = Some(next_fires(stored, now, 5));
+    wire::Job { next_fires, dry_run: true, ..job(stored, now) }
+}
+
+/// The first fire that is still to come. The stored cursor is a lower bound that lags behind what has fired.
+fn shown_next_fire(job: &Job, now: Timestamp) -> Option<Timestamp> {
+    let stored = job.cursor.next_fire_at.filter(|_| job.state == JobState::Active)?;
+    if stored >= now {
+        return Some(stored);
+    }
+    let plan = Plan::decode(&job.plan).ok()?;
+    if let Some(left) = job.cursor.fires_left {
+        // Enough to know whether one is left, without walking through millions.
+        const COUNTED_MAX: u64 = 10_000;
+        let offset = job.spread_offset_ms() as i64;
+        let (from, to) = (stored.saturating_add_ms(-1 - offset), now.saturating_add_ms(-offset));
+        if plan.count(from, to, u64::from(left).min(COUNTED_MAX)) >= u64::from(left) {
+            return None;
+        }
+    }
+    let next = next_fire(&plan, job.spread_offset_ms(), now)?;
+    Some(next).filter(|&at| job.window.ends_at.is_none_or(|end| at <= end))
+}
+
+/// The next `n` fires of a job.
+pub fn next_fires(job: &Job, now: Timestamp, n: usize) -> Vec<wire::Fire> {
+    let Ok(plan) = Plan::decode(&job.plan) else { return Vec::new() };
+    let offset = job.spread_offset_ms();
+    let n = job.cursor.fires_left.map_or(n, |left| n.min(left as usize));
+    let mut fires = Vec::new();
+    let mut next = shown_next_fire(job, now);
+    while let Some(at) = next.filter(|_| fires.len() < n) {
+        let base = at.saturating_add_ms(-(offset as i64));
+        fires.extend(preview(&job.schedule, &plan, base.saturating_add_ms(-1), 1).into_iter().map(|fire| wire::Fire {
+            at: at.to_string(),
+            note: match offset {
+                0 => fire.note,
+                ms => Some(format!("{} later than the schedule says, by its spread", format_duration_ms(ms))),
+            },
+            local: fire.local,
+        }));
+        next = next_fire(&plan, offset, at).filter(|&at| job.window.ends_at.is_none_or(|end| at <= end));
+    }
+    fires
+}
+
+/// The word for a kind of schedule.
+pub(super) fn schedule_kind(schedule: &Schedule) -> &'static str {
+    match schedule {
+        Schedule::Cron { .. } => "CRON",
+        Schedule::Every { .. } => "EVERY",
+        Schedule::At { .. } => "AT",
+        Schedule::After { .. } => "AFTER",
+        Schedule::None => "NONE",
+    }
+}
+
+/// A schedule and its bounds, as shown.
+pub fn schedule_shown(schedule: &Schedule, window: &Window) -> wire::Schedule {
+    let mut shown = wire::Schedule {
+        kind: schedule_kind(schedule).to_owned(),
+        starts_at: window.starts_at.map(|at| at.to_string()),
+        ends_at: window.ends_at.map(|at| at.to_string()),
+        max_fires: window.max_fires,
+        ..wire::Schedule::default()
+    };
+    match schedule {
+        Schedule::Cron { expression, zone, dst_gap, dst_fold } => {
+            shown.cron = Some(expression.clone());
+            shown.timezone = Some(zone.clone());
+            shown.dst_gap = Some(dst_gap.as_str().to_ascii_uppercase());
+            shown.dst_fold = Some(dst_fold.as_str().to_ascii_uppercase());
+        }
+        Schedule::Every { every_ms, phase_ms } => {
+            shown.every_ms = Some(*every_ms);
+            shown.phase_ms = Some(*phase_ms);
+        }
+        Schedule::At { at } => shown.at = Some(at.to_string()),
+        Schedule::After { delay_ms } => shown.after_ms = Some(*delay_ms),
+        Schedule::None => {}
+    }
+    shown
+}
+
+fn catch_up_shown(catch_up: CatchUp) -> wire::CatchUp {
+    let (mode, n) = match catch_up.mode {
+        CatchUpMode::None => ("NONE", None),
+        CatchUpMode::Last => ("LAST", None),
+        CatchUpMode::All => ("ALL", None),
+        CatchUpMode::LastN(n) => ("LAST_N", Some(n)),
+    };
+    wire::CatchUp { mode: mode.to_owned(), n, max_age_ms: catch_up.max_age_ms }
+}
+
+fn action_shown(action: &ActionSpec) -> Box<RawValue> {
+    let fields = json::members(&action.config).unwrap_or_default().into_iter();
+    let kind = ("type".to_owned(), json::string(action.kind.as_str()));
+    let shown = fields.filter(|(name, _)| name != "type").map(|(name, value)| (name, value.to_owned()));
+    raw(json::object(std::iter::once(kind).chain(shown)))
+}
+
+fn raw(text: String) -> Box<RawValue> {
+    RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+fn tenant_name(tenant: TenantId) -> String {
+    if tenant == TenantId::DEFAULT { TenantId::DEFAULT_NAME.to_owned() } else { tenant.0.to_string() }
+}
+
+/// An execution, as shown.
+pub fn execution(execution: &Execution) -> wire::Execution {
+    let (id, state) = (execution.id.to_string(), execution.state.as_str().to_owned());
+    let fire_at = execution.fire_at.to_string();
+    let duration = |from: Timestamp, to: Timestamp| to.ms_since(from);
+    wire::Execution {
+        execution_id: id.clone(),
+        id,
+        job_id: execution.job.to_string(),
+        job_name: execution.job_name.clone(),
+        job_version: execution.job_version,
+        scheduled_at: fire_at.clone(),
+        fire_at,
+        kind: execution.kind.as_str().to_owned(),
+        status: state.clone(),
+        state,
+        is_final: execution.state.is_final(),
+        reason: execution.reason.map(|reason| reason.as_str().to_owned()),
+        attempt: execution.attempt,
+        fence_token: execution.fence,
+        priority: execution.priority.as_str().to_owned(),
+        pool: execution.pool.to_string(),
+        action: execution.action.as_str().to_owned(),
+        fired_at: execution.fired_at.to_string(),
+        started_at: execution.started_at.map(|at| at.to_string()),
+        finished_at: execution.finished_at.map(|at| at.to_string()),
+        late_ms: execution.started_at.filter(|_| execution.attempt == 1).map(|at| duration(execution.fire_at, at)),
+        duration_ms: execution.started_at.zip(execution.finished_at).map(|(from, to)| duration(from, to)),
+        next_attempt_at: (execution.state == State::Retrying).then(|| execution.wake_at.to_string()),
+        worker: execution.worker.clone(),
+        outcome: execution.outcome.map(|outcome| outcome.as_str().to_owned()),
+        error: execution.error.as_ref().map(error_shown),
+    }
+}
+
+/// An attempt, as shown.
+pub fn attempt(attempt: &Attempt) -> wire::Attempt {
+    wire::Attempt {
+        attempt: attempt.number,
+        fence_token: attempt.fence,
+        worker: attempt.worker.clone(),
+        started_at: attempt.started_at.to_string(),
+        finished_at: attempt.finished_at.map(|at| at.to_string()),
+        duration_ms: attempt.finished_at.map(|at| at.ms_since(attempt.started_at)),
+        outcome: attempt.outcome.map(|outcome| outcome.as_str().to_owned()),
+        error: attempt.error.as_ref().map(error_shown),
+        response: attempt.response.as_ref().map(response_shown),
+    }
+}
+
+fn error_shown(error: &AttemptError) -> wire::AttemptError {
+    wire::AttemptError { kind: error.kind.clone(), message: error.message.clone() }
+}
+
+fn response_shown(response: &Response) -> wire::Response {
+    let (body, encoding) = match text_of(&response.body, response.truncated) {
+        Some(text) => (text.to_owned(), "TEXT"),
+        None => (STANDARD.encode(&response.body), "BASE64"),
+    };
+    let (status, truncated) = (response.status, response.truncated);
+    wire::Response { status, body, body_encoding: encoding.to_owned(), truncated }
+}
+
+/// The body as text, if it is. One that was cut may end within a character.
+pub(super) fn text_of(body: &[u8], truncated: bool) -> Option<&str> {
+    match std::str::from_utf8(body) {
+        Ok(text) => Some(text),
+        Err(error) if truncated && error.error_len().is_none() => {
+            std::str::from_utf8(&body[..error.valid_up_to()]).ok()
+        }
+        Err(_) => None,
+    }
+}
+
+/// A skip, as shown.
+pub fn skip(skip: &Skip) -> wire::Skip {
+    wire::Skip {
+        job_id: skip.job.to_string(),
+        from: skip.from.to_string(),
+        to: skip.to.to_string(),
+        reason: skip.reason.as_str().to_owned(),
+        recorded_at: skip.recorded_at.to_string(),
+    }
+}
