@@ -96,6 +96,8 @@ struct Owner {
     flushing: Option<BoxFuture<'static, (Vec<CursorMove>, Result<()>)>>,
     poll_due_ms: u64,
     flush_due_ms: u64,
+    /// No read before this: the last one failed.
+    read_due_ms: u64,
 }
 
 /// A pass over the jobs of the horizon.
@@ -139,6 +141,7 @@ impl Owner {
             flushing: None,
             poll_due_ms: 0,
             flush_due_ms: 0,
+            read_due_ms: 0,
             ctx,
             dispatcher,
             bell,
@@ -199,7 +202,7 @@ impl Owner {
             }
             self.write(due, now);
         }
-        if self.reading.is_none() {
+        if self.reading.is_none() && mono >= self.read_due_ms {
             self.reading = self.next_read(now, mono);
         }
         if self.flushing.is_none() && mono >= self.flush_due_ms {
@@ -305,6 +308,7 @@ impl Owner {
             Err(error) => {
                 self.ctx.metrics.store_errors.add(1);
                 tracing::warn!(%error, "cannot load jobs; trying again");
+                self.read_due_ms = self.ctx.clock.monotonic_ms() + POLL_MS;
                 return;
             }
         };
@@ -338,6 +342,7 @@ impl Owner {
                 self.ctx.metrics.store_errors.add(1);
                 tracing::warn!(%error, "cannot move cursors; trying again");
                 self.planner.unflushed(&moves);
+                self.flush_due_ms = self.ctx.clock.monotonic_ms() + POLL_MS;
             }
         }
     }

@@ -225,8 +225,9 @@ fn redefine(ctx: &Context, tenant: TenantId, draft: &JobDraft, old: &Job) -> Res
     job.created_at = old.created_at;
     job.updated_at = change_instant(ctx, old);
     if same_schedule && matches!(old.schedule, Schedule::At { .. } | Schedule::After { .. }) {
-        // Its instant was fixed when the schedule was first accepted; saying the same again must not move it.
+        // Its instant was fixed when the schedule was first accepted; saying the same again must neither move nor repeat it.
         job.plan = old.plan.clone();
+        job.cursor = job.cursor_after(&decode(&job.plan)?, job.updated_at, job.window.max_fires);
     }
     if old.state == JobState::Paused {
         job.state = JobState::Paused;

@@ -331,3 +331,17 @@ async fn a_changed_schedule_counts_from_the_change() {
     rig.pass(3_000).await;
     assert!(rig.seen().len() <= 3, "at most what was due at the change");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_one_off_that_ran_does_not_run_again_when_its_definition_changes() {
+    let rig = Rig::new().await;
+    let at = rig.now().saturating_add_ms(1_000);
+    let job = rig.create(draft("once", Schedule::At { at })).await;
+    rig.pass(2_000).await;
+    assert_eq!(rig.seen().len(), 1);
+    let mut changed = draft("once", Schedule::At { at });
+    changed.window.ends_at = Some(at.saturating_add_ms(60_000));
+    rig.replace(job.id, JobDraft { payload: "2".into(), ..changed }).await;
+    rig.pass(2_000).await;
+    assert_eq!(rig.seen().len(), 1);
+}

@@ -131,7 +131,7 @@ pub struct Job {
     #[schema(value_type = Action)]
     pub action: Box<RawValue>,
     /// What is handed to the action.
-    #[schema(value_type = Object)]
+    #[schema(value_type = serde_json::Value)]
     pub payload: Box<RawValue>,
     /// How it is tried again.
     pub retry_policy: RetryPolicy,

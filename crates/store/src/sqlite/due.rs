@@ -29,7 +29,8 @@ type Entry = (i64, [u8; 16], i64);
 pub(super) struct Rest(Mutex<Option<Kept>>);
 
 struct Kept {
-    /// The position of the query that goes on here.
+    /// The query that goes on here: the same end, and this position.
+    before: i64,
     after: (i64, [u8; 16]),
     /// Jobs were written since, if this is not the newest change.
     change: u64,
@@ -51,7 +52,7 @@ pub(super) fn load(connection: &Connection, query: &DueQuery, rest: &Rest) -> Do
         None => ((i64::MIN, [0; 16]), i64::MIN),
     };
     let before = query.before.millis();
-    let kept = rest.0.lock().take().filter(|kept| kept.after == after && kept.change == change);
+    let kept = rest.0.lock().take().filter(|kept| (kept.before, kept.after, kept.change) == (before, after, change));
     let mut slot = kept.map(|kept| kept.slot);
     while page.jobs.len() < query.limit {
         let mut current = match slot.take() {
@@ -64,11 +65,10 @@ pub(super) fn load(connection: &Connection, query: &DueQuery, rest: &Rest) -> Do
         next_slot = current.number.saturating_add(1);
         let wanted = query.limit - page.jobs.len();
         let from = current.entries.len().saturating_sub(wanted);
-        let mut chunk = current.entries.split_off(from);
+        let chunk = current.entries.split_off(from);
         if let Some(&(at, id, _)) = chunk.first() {
             after = (at, id);
         }
-        chunk.retain(|&(at, ..)| at < before);
         page.read(chunk)?;
         if !current.entries.is_empty() {
             slot = Some(current);
@@ -79,7 +79,7 @@ pub(super) fn load(connection: &Connection, query: &DueQuery, rest: &Rest) -> Do
         && last.cursor.next_fire_at == Some(Timestamp::from_millis(after.0))
         && *last.id.as_bytes() == after.1
     {
-        *rest.0.lock() = Some(Kept { after, change, slot });
+        *rest.0.lock() = Some(Kept { before, after, change, slot });
     }
     Ok(page.jobs)
 }

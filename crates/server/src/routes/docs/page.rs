@@ -170,10 +170,17 @@ fn render_schema(html: &mut String, name: &str, schema: &Value) {
             "<tr><td><code>{}</code>{mark}</td><td class=\"where\">{}</td><td>{}{example}</td></tr>",
             escape(field),
             type_html(property),
-            prose(text(&property["description"])),
+            prose(description(property)),
         );
     }
     html.push_str("</tbody></table></article>");
+}
+
+/// What a field is; where it may be null, the words are with the alternative that is not.
+fn description(property: &Value) -> &str {
+    let own = text(&property["description"]);
+    let alternatives = list(&property["oneOf"]).iter().map(|one| text(&one["description"]));
+    std::iter::once(own).chain(alternatives).find(|words| !words.is_empty()).unwrap_or_default()
 }
 
 /// A schema in a word or two, with a link where it is an object of ours.

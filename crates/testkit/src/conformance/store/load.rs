@@ -76,6 +76,34 @@ pub async fn due_pages_do_not_overlap(store: Fixture) {
     assert_eq!(paged, whole);
 }
 
+/// Each page is read as things are then, whatever a store keeps between pages.
+pub async fn what_is_written_between_due_pages_is_seen_in_its_place(store: Fixture) {
+    let jobs: Vec<Job> = (1..=9).map(|n| at_cursor(n, n as i64 * 10)).collect();
+    store.put_jobs(jobs.iter().cloned().map(g::create).collect()).await.unwrap();
+    let fences = store.open_all().await;
+    let page = async |after: usize, before, limit| {
+        let after = Some((jobs[after].cursor.next_fire_at.unwrap(), jobs[after].id));
+        ids(&store.load_due(&DueQuery { after, limit, ..due_before(before) }).await.unwrap())
+    };
+    let end = g::at(70);
+    assert_eq!(page(0, end, 2).await, [jobs[1].id, jobs[2].id]);
+    // One moves away, one stops, one comes.
+    store.advance(fences, vec![move_to(&jobs[3], 1, Some(1_000_000))]).await.unwrap();
+    assert_eq!(page(2, end, 1).await, [jobs[4].id]);
+    assert_eq!(page(0, end, 2).await, [jobs[1].id, jobs[2].id]);
+    store.change(&jobs[4], g::at(1), |job| job.state = JobState::Paused).await;
+    let new = at_cursor(20, 65);
+    store.put(g::create(new.clone())).await;
+    assert_eq!(page(2, end, 5).await, [jobs[5].id, new.id]);
+    // The same position with a later end.
+    assert_eq!(page(0, end, 2).await, [jobs[1].id, jobs[2].id]);
+    assert_eq!(page(2, Timestamp::MAX, 9).await, [jobs[5].id, new.id, jobs[6].id, jobs[7].id, jobs[8].id, jobs[3].id]);
+    // A position between jobs, as after a horizon that was loaded up to its end.
+    let last = JobId::from_bytes([0xff; 16]);
+    let beyond = DueQuery { after: Some((g::at(70), last)), ..due_before(Timestamp::MAX) };
+    assert_eq!(ids(&store.load_due(&beyond).await.unwrap()), [jobs[7].id, jobs[8].id, jobs[3].id]);
+}
+
 /// The union of what each shard's owner loads is everything, and nothing comes twice.
 pub async fn shards_are_separate(store: Fixture) {
     let jobs = store.jobs(100).await;
