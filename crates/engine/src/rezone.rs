@@ -21,7 +21,8 @@ pub async fn run(ctx: &Context) -> Result<usize> {
     let mut moved = 0;
     let mut after = None;
     // A new store has nothing to recompute, but gets its mark.
-    while status.jobs > 0 {
+    let mut has_more = status.jobs > 0;
+    while has_more {
         let query =
             JobQuery { after, limit: limits::PAGE_ITEMS_MAX, state: Some(JobState::Active), ..JobQuery::default() };
         let page = ctx.store.list_jobs(&query).await?;
@@ -34,9 +35,7 @@ pub async fn run(ctx: &Context) -> Result<usize> {
         }
         moved += writes.len();
         persist(ctx, "rezone", || ctx.store.put_jobs(writes.clone())).await?;
-        if !page.has_more {
-            break;
-        }
+        has_more = page.has_more;
     }
     persist(ctx, "mark the zone database", || ctx.store.mark_zone_database(ours)).await?;
     tracing::info!(from = status.zone_database, to = ours, moved, "zone database noted");

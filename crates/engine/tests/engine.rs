@@ -8,8 +8,8 @@ use campanile_model::catch_up::{CatchUp, CatchUpMode};
 use campanile_model::execution::{AttemptError, AttemptOutcome, Outcome, Reason};
 use campanile_model::job::JobState;
 use campanile_model::lifecycle::State;
-use campanile_model::schedule::Schedule;
-use campanile_model::store::JobKey;
+use campanile_model::schedule::{DstFold, DstGap, Schedule};
+use campanile_model::store::{Expected, JobKey, JobWrite, Put};
 use campanile_model::{Kind, Timestamp, limits};
 use rig::{Rig, TENANT, draft, every};
 use std::collections::HashSet;
@@ -344,4 +344,28 @@ async fn a_one_off_that_ran_does_not_run_again_when_its_definition_changes() {
     rig.replace(job.id, JobDraft { payload: "2".into(), ..changed }).await;
     rig.pass(2_000).await;
     assert_eq!(rig.seen().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_zone_database_moves_the_jobs_whose_next_fire_it_changes() {
+    let rig = Rig::new().await;
+    let cron = |name: &str| {
+        let (zone, expression) = ("Europe/Berlin".into(), "0 9 * * *".into());
+        draft(name, Schedule::Cron { expression, zone, dst_gap: DstGap::default(), dst_fold: DstFold::default() })
+    };
+    let (moved, stays) = (rig.create(cron("moved")).await, rig.create(cron("stays")).await);
+    let right = moved.cursor.next_fire_at;
+    // As if the rules of an older database had put its next fire an hour later.
+    let mut wrong = moved.clone();
+    wrong.version = 2;
+    wrong.cursor.next_fire_at = right.map(|at| at.saturating_add_ms(3_600_000));
+    let write = JobWrite { job: wrong, expected: Expected::Version(1), skip: None, idempotency: None };
+    assert_eq!(rig.store.put_jobs(vec![write]).await.unwrap(), [Put::Done]);
+    rig.store.mark_zone_database("an older one").await.unwrap();
+    let rig = rig.restart(|_| Outcome::Succeeded { response: None }).await;
+    let keys = [JobKey::Id(moved.id), JobKey::Id(stays.id)];
+    let jobs: Vec<_> = rig.store.get_jobs(TENANT, &keys).await.unwrap().into_iter().flatten().collect();
+    assert_eq!((jobs[0].cursor.next_fire_at, jobs[0].version), (right, 3));
+    assert_eq!(jobs[1].version, 1);
+    assert_ne!(rig.store.status().await.unwrap().zone_database, "an older one");
 }

@@ -5,7 +5,7 @@
 //! from what went wrong to a status and a stable code. Routes are registered together with their documentation, so that
 //! `/openapi.json` cannot drift from them.
 //!
-//! Reading order: [`serve`] (connections), `limits` (what every request passes through), `request` (what handlers are
+//! Reading order: `serve` (connections), `limits` (what every request passes through), `request` (what handlers are
 //! given), then the routes. Around them: `etag`, `idempotency`, `cursor`.
 
 pub mod serve;

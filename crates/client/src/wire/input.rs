@@ -2,7 +2,7 @@
 //!
 //! Two dialects are in use, and mixtures of them: snake_case and camelCase, `action` and `target`, `max_attempts` and
 //! `max_retries`, a schedule as a string, as an object, or spread over the top level. The tables in `names` have every spelling
-//! and the one field it stands for; [`Fields::read`] applies them, and [`JobInput`] is what comes out. Keys are only
+//! and the one field it stands for; [`Fields`] applies them, and [`JobInput`] is what comes out. Keys are only
 //! touched at these known levels, never inside a payload, a body or headers.
 //!
 //! Nothing is guessed: an unknown name is refused with the nearest known one, and a field said twice (in one spelling or

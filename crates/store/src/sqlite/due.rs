@@ -46,7 +46,8 @@ struct Slot {
 /// Reads a page of active jobs, in the order of (next_fire_at, id).
 pub(super) fn load(connection: &Connection, query: &DueQuery, rest: &Rest) -> Done<Vec<PlannedJob>> {
     let change = counters::get(connection, counters::CHANGE_SEQ)?;
-    let mut page = Page { connection, shards: ShardSet::filter(&query.shards), texts: Texts::default(), jobs: Vec::new() };
+    let mut page =
+        Page { connection, shards: ShardSet::filter(&query.shards), texts: Texts::default(), jobs: Vec::new() };
     let (mut after, mut next_slot) = match query.after {
         Some((at, id)) => ((at.millis(), *id.as_bytes()), at.millis() >> SLOT_BITS),
         None => ((i64::MIN, [0; 16]), i64::MIN),

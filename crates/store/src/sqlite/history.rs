@@ -49,7 +49,7 @@ pub(super) fn newest_first(
     while let Some(row) = tail.next()? {
         let entries = row.get_ref(1)?.as_blob().unwrap_or_default();
         let of_job = entries.chunks_exact(PAIR_BYTES).filter(|pair| pair[..16] == *job.as_bytes());
-        recent.extend(of_job.map(|pair| second(pair)).filter(|id| (from..end).contains(id)));
+        recent.extend(of_job.map(second).filter(|id| (from..end).contains(id)));
     }
     recent.sort_unstable();
     let mut list = connection.prepare_cached(include_str!("sql/history/list.sql"))?;

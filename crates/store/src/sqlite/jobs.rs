@@ -9,9 +9,7 @@ use campanile_model::error::{Error, Kind};
 use campanile_model::ids::{JobId, TenantId};
 use campanile_model::job::{Job, JobState};
 use campanile_model::shard::ShardFence;
-use campanile_model::store::{
-    ChangeSeq, Changes, CursorMove, Expected, JobKey, JobQuery, JobWrite, Page, Put, Skip,
-};
+use campanile_model::store::{ChangeSeq, Changes, CursorMove, Expected, JobKey, JobQuery, JobWrite, Page, Put, Skip};
 use campanile_model::time::Timestamp;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 

@@ -54,7 +54,7 @@ macro_rules! store_suite {
                     due_jobs_come_in_the_order_of_their_cursors,
                     paused_deleted_and_finished_jobs_are_not_due,
                     due_pages_do_not_overlap,
-                what_is_written_between_due_pages_is_seen_in_its_place,
+                    what_is_written_between_due_pages_is_seen_in_its_place,
                     shards_are_separate,
                     changes_come_in_the_order_of_commits,
                     a_limit_of_zero_tells_the_newest_change,
