@@ -31,7 +31,7 @@ pub struct WriteOptions {
 }
 
 impl Client {
-    /// A client of the server at `base_url`, such as `http://127.0.0.1:7070`.
+    /// A client of the server at `base_url`, such as `http://127.0.0.1:8080`.
     pub fn new(base_url: &str) -> Result<Self> {
         let base = Url::parse(base_url.trim_end_matches('/'))
             .map_err(|error| Error::Request(format!("`{base_url}` is not a URL: {error}")))?;

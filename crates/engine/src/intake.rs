@@ -61,6 +61,19 @@ pub struct Keyed {
     pub render: Box<dyn Fn(&Job) -> Answer + Send>,
 }
 
+/// A key without what is answered under it.
+struct KeyName {
+    scope: String,
+    key: String,
+    fingerprint: u128,
+}
+
+impl Keyed {
+    fn name(&self) -> KeyName {
+        KeyName { scope: self.scope.clone(), key: self.key.clone(), fingerprint: self.fingerprint }
+    }
+}
+
 /// A job to create.
 pub struct Create {
     /// What it should be.
@@ -101,6 +114,9 @@ pub async fn create(ctx: &Context, tenant: TenantId, creates: Vec<Create>) -> Ve
     let mut writes = Vec::with_capacity(creates.len());
     for create in creates {
         match check(ctx, tenant, &create.draft) {
+            Err(error) if create.keyed.is_some() => {
+                verdicts.push(Some(recall(ctx, tenant, create.keyed.as_ref().map(Keyed::name), error).await));
+            }
             Ok(job) => {
                 let idempotency = create.keyed.map(|keyed| remember(&keyed, &job));
                 writes.push(JobWrite { job, expected: Expected::Absent, skip: None, idempotency });
@@ -199,12 +215,19 @@ async fn update(
     change: Change,
     new: impl Fn(&Context, &Job) -> Result<(Job, Option<Skip>)>,
 ) -> Result<Accepted> {
+    let name = change.keyed.as_ref().map(Keyed::name);
     for _ in 0..CHANGE_TRIES_MAX {
-        let old = find(ctx, tenant, key).await?;
-        if change.if_match.is_some_and(|version| version != old.version) {
-            return Err(version_mismatch(old.version));
-        }
-        let (job, skip) = new(ctx, &old)?;
+        let old = match find(ctx, tenant, key).await {
+            Ok(old) if change.if_match.is_some_and(|version| version != old.version) => {
+                return recall(ctx, tenant, name, version_mismatch(old.version)).await;
+            }
+            Ok(old) => old,
+            Err(error) => return recall(ctx, tenant, name, error).await,
+        };
+        let (job, skip) = match new(ctx, &old) {
+            Ok(new) => new,
+            Err(error) => return recall(ctx, tenant, name, error).await,
+        };
         let idempotency = change.keyed.as_ref().map(|keyed| remember(keyed, &job));
         let write = JobWrite { job: job.clone(), expected: Expected::Version(old.version), skip, idempotency };
         let put = ctx.store.put_jobs(vec![write]).await?.pop().expect("one verdict per write");
@@ -214,6 +237,17 @@ async fn update(
         return verdict(put, job);
     }
     Err(Error::new(Kind::Unavailable, "the job is being changed too often; try again"))
+}
+
+/// The answer that a refused request got the first time, if it is a repetition; the refusal otherwise. Its first time may
+/// well be the reason for the refusal: the job is deleted, its version has grown, its instant has passed.
+async fn recall(ctx: &Context, tenant: TenantId, key: Option<KeyName>, refusal: Error) -> Result<Accepted> {
+    let Some(key) = key else { return Err(refusal) };
+    match ctx.store.recall(tenant, &key.scope, &key.key, ctx.clock.now()).await? {
+        Some((fingerprint, answer)) if fingerprint == key.fingerprint => Ok(Accepted::Replayed(answer)),
+        Some(_) => Err(key_reused()),
+        None => Err(refusal),
+    }
 }
 
 /// The old job with a new definition, and what that does to fires that had no outcome yet.
@@ -378,11 +412,12 @@ fn verdict(put: Put, job: Job) -> Result<Accepted> {
         Put::Gone => {
             Err(Error::new(Kind::NotFound, format!("no job has the id {}", job.id)).with_code("job_not_found"))
         }
-        Put::KeyReused => {
-            let message = "the Idempotency-Key was used before for another request";
-            Err(Error::new(Kind::Invalid, message).with_code("key_reused"))
-        }
+        Put::KeyReused => Err(key_reused()),
     }
+}
+
+fn key_reused() -> Error {
+    Error::new(Kind::Invalid, "the Idempotency-Key was used before for another request").with_code("key_reused")
 }
 
 fn version_mismatch(version: u32) -> Error {

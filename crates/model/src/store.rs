@@ -29,6 +29,9 @@ pub trait Store: Send + Sync + 'static {
     async fn put_jobs(&self, writes: Vec<JobWrite>) -> Result<Vec<Put>>;
     /// Reads jobs by id or name. Deleted ones are found by id only.
     async fn get_jobs(&self, tenant: TenantId, keys: &[JobKey]) -> Result<Vec<Option<Job>>>;
+    /// Reads what was answered under a key that has not expired, with the fingerprint of its request. The write itself looks
+    /// again; this is for repetitions that would not get so far, because their first time has changed what they refer to.
+    async fn recall(&self, tenant: TenantId, scope: &str, key: &str, now: Timestamp) -> Result<Option<(u128, Answer)>>;
     /// Lists jobs that are not deleted, by name.
     async fn list_jobs(&self, query: &JobQuery) -> Result<Page<Job>>;
 

@@ -50,6 +50,35 @@ async fn parallel_requests_with_one_key_make_one_job() {
     assert_eq!(ids.len(), 1);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repetition_is_answered_again_though_its_first_time_changed_what_it_refers_to() {
+    let rig = Rig::manual().await;
+    // The instant has passed when the create is repeated.
+    let body = r#"{"name":"soon","action":{"type":"NOOP"},"run_at":"2026-11-16T02:00:05Z"}"#;
+    let create = async || rig.ask(Method::POST, "/v1/jobs", &[JSON, ("idempotency-key", "c")], body).await;
+    let first = create().await;
+    assert_eq!(first.status.as_u16(), 201, "{}", first.text);
+    rig.clock.as_ref().unwrap().advance(60_000);
+    let again = create().await;
+    assert_eq!((again.status.as_u16(), again.header("idempotency-replayed")), (201, "true"), "{}", again.text);
+    // The version has grown by the first time.
+    let pause = async || {
+        let headers = [("if-match", "\"v1\""), ("idempotency-key", "p")];
+        rig.ask(Method::POST, "/v1/jobs/name:soon/pause", &headers, "").await
+    };
+    assert_eq!(pause().await.status.as_u16(), 200);
+    let again = pause().await;
+    assert_eq!((again.status.as_u16(), again.header("idempotency-replayed")), (200, "true"), "{}", again.text);
+    // The job is gone by the first time.
+    let delete =
+        async || rig.ask(Method::DELETE, "/v1/jobs/name:soon", &[("idempotency-key", "d")], "").await;
+    assert_eq!(delete().await.status.as_u16(), 204);
+    let again = delete().await;
+    assert_eq!((again.status.as_u16(), again.header("idempotency-replayed")), (204, "true"), "{}", again.text);
+    let without = rig.ask(Method::DELETE, "/v1/jobs/name:soon", &[], "").await;
+    assert_eq!(without.status.as_u16(), 404);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn versions_guard_writes_and_save_reads() {
     let rig = Rig::manual().await;

@@ -173,7 +173,7 @@ impl Rig {
         panic!("{what}: did not happen in 10 s");
     }
 
-    /// Lets time pass in small steps, giving the engine's threads a moment after each.
+    /// Lets time pass in small steps, giving the engine's threads a moment after each, and at the end until they rest.
     pub async fn pass(&self, ms: u64) {
         let mut left = ms;
         while left > 0 {
@@ -181,6 +181,14 @@ impl Rig {
             self.clock.advance(step);
             left -= step;
             tokio::time::sleep(Duration::from_millis(4)).await;
+        }
+        let mut before = self.metrics.counters();
+        let mut calm = 0;
+        while calm < 10 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            let now = self.metrics.counters();
+            calm = if now == before { calm + 1 } else { 0 };
+            before = now;
         }
     }
 

@@ -21,14 +21,16 @@ pub(super) struct Checkpointer {
 }
 
 impl Checkpointer {
-    /// Starts the thread. It copies when more than `pages` of the log are not copied.
+    /// Starts the thread. It copies when more than `pages` of the log are not copied, and all when nobody writes.
     pub(super) fn start(connection: Connection, pages: i64) -> Result<Self> {
         let (stop, stopped) = mpsc::channel();
         let run = move || {
+            let mut last = 0;
             while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
                 // A failure here loses nothing: the log stays, and the next round or the writer tries again.
-                if let Err(error) = copy(&connection, pages) {
-                    tracing::debug!(%error, "cannot copy the log into the file");
+                match copy(&connection, pages, last) {
+                    Ok(logged) => last = logged,
+                    Err(error) => tracing::debug!(%error, "cannot copy the log into the file"),
                 }
             }
         };
@@ -48,17 +50,19 @@ impl Drop for Checkpointer {
     }
 }
 
-fn copy(connection: &Connection, pages: i64) -> rusqlite::Result<()> {
+/// Copies the log if it is long, or as long as it was `last` time: then it is short work, and afterwards readers need not
+/// look into the log at all. Answers how long it is.
+fn copy(connection: &Connection, pages: i64, last: i64) -> rusqlite::Result<i64> {
     let lengths = |mode: &str| {
         connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
             Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
         })
     };
     let (logged, copied) = lengths("NOOP")?;
-    if logged - copied > pages {
+    if logged - copied > pages || (logged == last && copied < logged) {
         lengths("PASSIVE")?;
     }
-    Ok(())
+    Ok(logged)
 }
 
 #[cfg(test)]
@@ -76,10 +80,16 @@ mod tests {
                 .query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| Ok(row.get::<_, i64>(1)? - row.get::<_, i64>(2)?))
                 .unwrap()
         };
-        assert!(left(&connection) > 20, "{}", left(&connection));
-        copy(&connection, 1_000).unwrap();
-        assert!(left(&connection) > 20);
-        copy(&connection, 10).unwrap();
-        assert_eq!(left(&connection), 0);
+        let logged = left(&connection);
+        assert!(logged > 20, "{logged}");
+        assert_eq!(copy(&connection, 1_000, 0).unwrap(), logged);
+        assert_eq!(left(&connection), logged, "short, and just written");
+        copy(&connection, 10, 0).unwrap();
+        assert_eq!(left(&connection), 0, "long");
+        connection.execute_batch("INSERT INTO t VALUES (1)").unwrap();
+        let logged = copy(&connection, 1_000, 0).unwrap();
+        assert_eq!(left(&connection), logged);
+        copy(&connection, 1_000, logged).unwrap();
+        assert_eq!(left(&connection), 0, "nobody wrote since");
     }
 }

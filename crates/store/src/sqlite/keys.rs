@@ -4,7 +4,7 @@ use super::failure::Done;
 use campanile_model::ids::TenantId;
 use campanile_model::store::{Answer, Idempotency};
 use campanile_model::time::Timestamp;
-use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 /// A key that was used before.
 pub(super) enum Used {
@@ -30,9 +30,7 @@ impl<'c> Keys<'c> {
 
     /// Looks for a key that has not expired at `now`.
     pub(super) fn find(&mut self, tenant: TenantId, key: &Idempotency, now: Timestamp) -> Done<Option<Used>> {
-        let found = self.get.query_row(params![tenant.0, key.scope, key.key, now.millis()], |row| {
-            Ok((u128::from_be_bytes(row.get(0)?), Answer { status: row.get(1)?, body: row.get(2)? }))
-        });
+        let found = self.get.query_row(params![tenant.0, key.scope, key.key, now.millis()], remembered);
         Ok(found.optional()?.map(|(fingerprint, answer)| match fingerprint == key.fingerprint {
             true => Used::Same(answer),
             false => Used::Other,
@@ -52,6 +50,22 @@ impl<'c> Keys<'c> {
         ])?;
         Ok(())
     }
+}
+
+/// What was answered under a key that has not expired at `now`, with the fingerprint of its request.
+pub(super) fn recall(
+    connection: &Connection,
+    tenant: TenantId,
+    scope: &str,
+    key: &str,
+    now: Timestamp,
+) -> Done<Option<(u128, Answer)>> {
+    let mut get = connection.prepare_cached(include_str!("sql/keys/get.sql"))?;
+    Ok(get.query_row(params![tenant.0, scope, key, now.millis()], remembered).optional()?)
+}
+
+fn remembered(row: &Row<'_>) -> rusqlite::Result<(u128, Answer)> {
+    Ok((u128::from_be_bytes(row.get(0)?), Answer { status: row.get(1)?, body: row.get(2)? }))
 }
 
 /// Forgets keys that expired before `now`.

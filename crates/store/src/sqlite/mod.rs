@@ -38,7 +38,7 @@ use campanile_model::ids::{ExecutionId, JobId, TenantId};
 use campanile_model::job::Job;
 use campanile_model::shard::{ShardFence, ShardId};
 use campanile_model::store::{
-    Applied, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DueQuery, ExecutionQuery, Expired, Extension,
+    Answer, Applied, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DueQuery, ExecutionQuery, Expired, Extension,
     FireBatch, FireVerdict, JobKey, JobQuery, JobWrite, Page, PlannedJob, Put, Skip, Store, StoreStatus, Waiting,
     WaitingQuery,
 };
@@ -87,6 +87,8 @@ impl Options {
 const PAGE_BYTES: u64 = 4_096;
 /// Pages of the log that gather before they are copied into the file: 16 MB.
 const COPY_PAGES: i64 = 4_096;
+/// Page cache of a reader: for what is still in the log; the file itself is mapped.
+const READER_CACHE_BYTES: i64 = 16 << 20;
 /// Prepared statements kept per connection; more than there are `.sql` files.
 const STATEMENTS_MAX: usize = 64;
 /// The key under which `meta` keeps the zone database that the cursors were computed with.
@@ -195,6 +197,7 @@ fn open_reader(options: &Options) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(&options.path, flags)?;
     connection.busy_timeout(Duration::from_millis(options.busy_ms))?;
     connection.pragma_update(None, "mmap_size", options.map_bytes as i64)?;
+    connection.pragma_update(None, "cache_size", -(READER_CACHE_BYTES / 1_024))?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     Ok(connection)
@@ -307,6 +310,17 @@ impl Store for SqliteStore {
 
     async fn list_skips(&self, tenant: TenantId, job: JobId, limit: usize) -> Result<Vec<Skip>> {
         self.readers.run(move |c| executions::list_skips(c, tenant, job, limit)).await
+    }
+
+    async fn recall(
+        &self,
+        tenant: TenantId,
+        scope: &str,
+        key: &str,
+        now: Timestamp,
+    ) -> Result<Option<(u128, Answer)>> {
+        let (scope, key) = (scope.to_owned(), key.to_owned());
+        self.readers.run(move |c| keys::recall(c, tenant, &scope, &key, now)).await
     }
 
     async fn forget_keys(&self, now: Timestamp, limit: usize) -> Result<usize> {

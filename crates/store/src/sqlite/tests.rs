@@ -79,6 +79,15 @@ fn the_codes_in_index_predicates_are_those_of_the_lifecycle() {
 }
 
 #[test]
+fn readers_map_the_file() {
+    let directory = tempfile::tempdir().unwrap();
+    migrated(directory.path());
+    let reader = open_reader(&Options::new(directory.path().join("campanile.db"))).unwrap();
+    let mapped: i64 = reader.pragma_query_value(None, "mmap_size", |row| row.get(0)).unwrap();
+    assert_eq!(mapped, 1 << 30);
+}
+
+#[test]
 fn the_file_is_as_durable_as_promised() {
     let directory = tempfile::tempdir().unwrap();
     let connection = migrated(directory.path());

@@ -90,7 +90,7 @@ fn introduction(html: &mut String, document: &Value) {
          fault with a JSON pointer, and the <code>request_id</code> that is also in <code>X-Request-Id</code>.</dd>\
          <dt>Limits</dt><dd>A job's request has at most 512 KiB, its payload 256 KiB, a batch 8 MiB and 1000 jobs, headers \
          16 KiB; JSON is nested at most 128 deep. Bodies are sent without compression.</dd></dl>\
-         <h3>A first job</h3><pre><code>curl -X POST http://localhost:7070/v1/jobs \\\n  -H 'content-type: application/json' \\\n  \
+         <h3>A first job</h3><pre><code>curl -X POST http://localhost:8080/v1/jobs \\\n  -H 'content-type: application/json' \\\n  \
          -d '{\"name\": \"hello\", \"schedule\": \"every 10s\", \"action\": {\"type\": \"NOOP\"}}'</code></pre></section>",
     );
 }
