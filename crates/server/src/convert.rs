@@ -13,6 +13,7 @@ use campanile_model::schedule::{DstFold, DstGap, Schedule, ScheduleError, parse_
 use campanile_model::{Timestamp, limits};
 use std::str::FromStr;
 
+pub(crate) use show::action_whole;
 use show::schedule_kind;
 pub use show::{attempt, execution, job, job_preview, next_fires, schedule_shown, skip};
 

@@ -363,3 +363,26 @@ async fn running_waiting_and_cancelling() {
     let status = rig.get("/v1/status").await.json();
     assert_eq!((&status["ready"], &status["store"]["jobs"]), (&json!(true), &json!(2)), "{status}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn secrets_go_in_and_never_come_out() {
+    let rig = Rig::manual().await;
+    let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    let body = format!(
+        r#"{{"name":"signed","action":{{"type":"WEBHOOK","url":"http://127.0.0.1:1/","secret":"{secret}"}}}}"#
+    );
+    let created = rig.ask(Method::POST, "/v1/jobs", &[JSON, ("idempotency-key", "s")], body).await;
+    assert_eq!(created.status.as_u16(), 201, "{}", created.text);
+    let patched = rig.ask(Method::PATCH, "/v1/jobs/name:signed", &[JSON], r#"{"priority":"LOW"}"#).await;
+    let answers = [created, patched, rig.get("/v1/jobs/name:signed").await, rig.get("/v1/jobs").await];
+    for answer in answers {
+        assert!(answer.text.contains("whsec_***") && !answer.text.contains(secret), "{}", answer.text);
+    }
+    // A patch keeps it, and what is shown of it is not taken for a new one.
+    let key = campanile_model::store::JobKey::Name("signed".into());
+    let stored = rig.handle().store().get_jobs(campanile_model::TenantId::DEFAULT, &[key]).await.unwrap();
+    assert!(stored[0].as_ref().unwrap().action.config.contains(secret));
+    let shown = rig.get("/v1/jobs/name:signed").await.text;
+    let back = rig.ask(Method::PUT, "/v1/jobs/name:signed", &[JSON], shown).await;
+    assert_eq!(back.refusal(), (422, "secret_invalid".into()));
+}

@@ -71,6 +71,10 @@ fn shown_next_fire(job: &Job, now: Timestamp) -> Option<Timestamp> {
         return Some(stored);
     }
     let plan = Plan::decode(&job.plan).ok()?;
+    if plan.is_one_off() {
+        // Due and on its way; the cursor says so until its execution is durable.
+        return Some(stored);
+    }
     if let Some(left) = job.cursor.fires_left {
         // Enough to know whether one is left, without walking through millions.
         const COUNTED_MAX: u64 = 10_000;
@@ -154,10 +158,30 @@ fn catch_up_shown(catch_up: CatchUp) -> wire::CatchUp {
     wire::CatchUp { mode: mode.to_owned(), n, max_age_ms: catch_up.max_age_ms }
 }
 
+/// An action as anybody may see it: its secrets are there, and not readable.
 fn action_shown(action: &ActionSpec) -> Box<RawValue> {
+    action_with(action, |name, value| match name {
+        "secret" if value.starts_with('[') => format!("[{}]", json::string(SECRET_SHOWN)),
+        "secret" => json::string(SECRET_SHOWN),
+        _ => value.to_owned(),
+    })
+}
+
+/// What is shown of a secret. It is none itself, so sending it back is refused rather than taken for a new one.
+const SECRET_SHOWN: &str = "whsec_***";
+
+/// An action with everything in it, for our own use.
+pub(crate) fn action_whole(action: &ActionSpec) -> Box<RawValue> {
+    action_with(action, |_, value| value.to_owned())
+}
+
+fn action_with(action: &ActionSpec, show: impl Fn(&str, &str) -> String) -> Box<RawValue> {
     let fields = json::members(&action.config).unwrap_or_default().into_iter();
     let kind = ("type".to_owned(), json::string(action.kind.as_str()));
-    let shown = fields.filter(|(name, _)| name != "type").map(|(name, value)| (name, value.to_owned()));
+    let shown = fields.filter(|(name, _)| name != "type").map(|(name, value)| {
+        let value = show(&name, value);
+        (name, value)
+    });
     raw(json::object(std::iter::once(kind).chain(shown)))
 }
 

@@ -143,6 +143,7 @@ macro_rules! store_suite {
                     forgotten_keys_are_free_and_counted,
                     two_items_of_a_batch_share_a_key,
                     manual_fires_remember_their_answers,
+                    an_answer_can_be_recalled_until_it_expires,
                 ]
             );
             $crate::store_facts!(

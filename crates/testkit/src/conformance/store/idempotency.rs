@@ -110,3 +110,15 @@ pub async fn manual_fires_remember_their_answers(store: Fixture) {
     let b = g::manual_fire(&job, DUE, "b").dispatch.execution;
     assert_eq!(store.get_executions(job.tenant, &[b]).await.unwrap(), [None]);
 }
+
+/// What a repetition that cannot be written any more is answered.
+pub async fn an_answer_can_be_recalled_until_it_expires(store: Fixture) {
+    store.put(create(1, key("k", 7, "first"))).await;
+    let recall = async |tenant, scope, key, ms| store.recall(tenant, scope, key, g::at(ms)).await.unwrap();
+    let scope = "POST /v1/jobs";
+    assert_eq!(recall(TenantId::DEFAULT, scope, "k", 999).await, Some((7, answer("first"))));
+    assert_eq!(recall(TenantId::DEFAULT, scope, "k", 1_000).await, None);
+    assert_eq!(recall(TenantId::DEFAULT, scope, "other", 0).await, None);
+    assert_eq!(recall(TenantId::DEFAULT, "PUT /v1/jobs", "k", 0).await, None);
+    assert_eq!(recall(TenantId(2), scope, "k", 0).await, None);
+}
