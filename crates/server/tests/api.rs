@@ -70,8 +70,7 @@ async fn a_repetition_is_answered_again_though_its_first_time_changed_what_it_re
     let again = pause().await;
     assert_eq!((again.status.as_u16(), again.header("idempotency-replayed")), (200, "true"), "{}", again.text);
     // The job is gone by the first time.
-    let delete =
-        async || rig.ask(Method::DELETE, "/v1/jobs/name:soon", &[("idempotency-key", "d")], "").await;
+    let delete = async || rig.ask(Method::DELETE, "/v1/jobs/name:soon", &[("idempotency-key", "d")], "").await;
     assert_eq!(delete().await.status.as_u16(), 204);
     let again = delete().await;
     assert_eq!((again.status.as_u16(), again.header("idempotency-replayed")), (204, "true"), "{}", again.text);
@@ -368,9 +367,8 @@ async fn running_waiting_and_cancelling() {
 async fn secrets_go_in_and_never_come_out() {
     let rig = Rig::manual().await;
     let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-    let body = format!(
-        r#"{{"name":"signed","action":{{"type":"WEBHOOK","url":"http://127.0.0.1:1/","secret":"{secret}"}}}}"#
-    );
+    let body =
+        format!(r#"{{"name":"signed","action":{{"type":"WEBHOOK","url":"http://127.0.0.1:1/","secret":"{secret}"}}}}"#);
     let created = rig.ask(Method::POST, "/v1/jobs", &[JSON, ("idempotency-key", "s")], body).await;
     assert_eq!(created.status.as_u16(), 201, "{}", created.text);
     let patched = rig.ask(Method::PATCH, "/v1/jobs/name:signed", &[JSON], r#"{"priority":"LOW"}"#).await;

@@ -234,10 +234,8 @@ pub(super) async fn patch_job(State(app): State<App>, head: Head, Path(job): Pat
 /// What is stored, with a patch applied.
 fn patched(app: &App, current: &Job, patch: &str) -> Result<(JobInput, JobDraft), Refusal> {
     let mut faults = Faults::default();
-    let stored = wire::Job {
-        action: convert::action_whole(&current.action),
-        ..convert::job(current, current.updated_at)
-    };
+    let stored =
+        wire::Job { action: convert::action_whole(&current.action), ..convert::job(current, current.updated_at) };
     let stored = serde_json::to_string(&stored).unwrap_or_default();
     let mut fields = Fields::job(&stored, &mut Faults::default());
     fields.patch(Fields::job(patch, &mut faults));

@@ -38,9 +38,9 @@ use campanile_model::ids::{ExecutionId, JobId, TenantId};
 use campanile_model::job::Job;
 use campanile_model::shard::{ShardFence, ShardId};
 use campanile_model::store::{
-    Answer, Applied, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DueQuery, ExecutionQuery, Expired, Extension,
-    FireBatch, FireVerdict, JobKey, JobQuery, JobWrite, Page, PlannedJob, Put, Skip, Store, StoreStatus, Waiting,
-    WaitingQuery,
+    Answer, Applied, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DueQuery, ExecutionQuery, Expired,
+    Extension, FireBatch, FireVerdict, JobKey, JobQuery, JobWrite, Page, PlannedJob, Put, Skip, Store, StoreStatus,
+    Waiting, WaitingQuery,
 };
 use campanile_model::time::Timestamp;
 use checkpointer::Checkpointer;
@@ -312,13 +312,7 @@ impl Store for SqliteStore {
         self.readers.run(move |c| executions::list_skips(c, tenant, job, limit)).await
     }
 
-    async fn recall(
-        &self,
-        tenant: TenantId,
-        scope: &str,
-        key: &str,
-        now: Timestamp,
-    ) -> Result<Option<(u128, Answer)>> {
+    async fn recall(&self, tenant: TenantId, scope: &str, key: &str, now: Timestamp) -> Result<Option<(u128, Answer)>> {
         let (scope, key) = (scope.to_owned(), key.to_owned());
         self.readers.run(move |c| keys::recall(c, tenant, &scope, &key, now)).await
     }

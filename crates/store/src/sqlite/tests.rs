@@ -83,7 +83,8 @@ fn readers_map_as_much_of_the_file_as_they_are_told() {
     let directory = tempfile::tempdir().unwrap();
     migrated(directory.path());
     for map_bytes in [0, 1 << 20] {
-        let reader = open_reader(&Options { map_bytes, ..Options::new(directory.path().join("campanile.db")) }).unwrap();
+        let reader =
+            open_reader(&Options { map_bytes, ..Options::new(directory.path().join("campanile.db")) }).unwrap();
         let mapped: i64 = reader.pragma_query_value(None, "mmap_size", |row| row.get(0)).unwrap();
         assert_eq!(mapped as u64, map_bytes);
     }
