@@ -7,11 +7,12 @@
 use crate::context::Context;
 use crate::dispatch::Dispatcher;
 use crate::fire::persist;
+use crate::intake::{self, Change};
 use campanile_model::execution::Outcome;
 use campanile_model::lifecycle::{self, Event};
 use campanile_model::queue::Dispatch;
 use campanile_model::retry::RetryPolicy;
-use campanile_model::store::{Applied, AttemptFence, Claim, Completion, CompletionOf, Waiting};
+use campanile_model::store::{Applied, AttemptFence, Claim, Completion, CompletionOf, JobKey, Waiting};
 use campanile_model::{Timestamp, limits};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -27,6 +28,8 @@ pub struct Finished {
     pub outcome: Outcome,
     /// How it is tried again.
     pub retry: RetryPolicy,
+    /// The version of the job whose definition it ran by; `None` where nobody knows.
+    pub job_version: Option<u32>,
     /// When it started.
     pub started_at: Timestamp,
     /// When it ended.
@@ -58,19 +61,14 @@ pub async fn run(ctx: Context, dispatcher: Dispatcher, mut inbox: mpsc::Receiver
 
 /// Makes outcomes durable. Returns what is to be tried again.
 async fn write(ctx: Context, finished: Vec<Finished>) -> Vec<Waiting> {
-    let (dispatches, completions): (Vec<Dispatch>, Vec<Completion>) =
-        finished.into_iter().map(|f| settle(f, ctx.random.next())).unzip();
-    let answer = persist(&ctx, "complete", || ctx.store.complete(completions.clone())).await;
-    let verdicts = match answer {
-        Ok(verdicts) => verdicts,
-        Err(error) => {
-            // Their leases will end, and the reaper will try them again.
-            tracing::error!(%error, attempts = completions.len(), "outcomes cannot be recorded");
-            return Vec::new();
-        }
-    };
+    let settled: Vec<Settled> = finished.into_iter().map(|f| settle(f, ctx.random.next())).collect();
+    let completions: Vec<Completion> = settled.iter().map(|settled| settled.completion.clone()).collect();
     let mut again = Vec::new();
-    for ((dispatch, completion), verdict) in dispatches.into_iter().zip(completions).zip(verdicts) {
+    for (settled, verdict) in settled.into_iter().zip(record(&ctx, completions).await) {
+        let Settled { dispatch, completion, pause } = settled;
+        if let (Some(version), Applied::Done) = (pause, verdict) {
+            pause_job(&ctx, &dispatch, version).await;
+        }
         match (verdict, completion.event) {
             (Applied::Done, Event::Succeed) => ctx.metrics.succeeded.add(1),
             (Applied::Done, Event::FailFinal) => ctx.metrics.dead.add(1),
@@ -85,9 +83,48 @@ async fn write(ctx: Context, finished: Vec<Finished>) -> Vec<Waiting> {
     again
 }
 
-/// What an ended attempt means, and how it is dispatched should there be another. Pure.
-fn settle(finished: Finished, seed: u64) -> (Dispatch, Completion) {
-    let Finished { mut dispatch, of, outcome, retry, started_at, finished_at } = finished;
+/// Writes completions; one verdict each. One that the store cannot take must not cost the others theirs.
+async fn record(ctx: &Context, completions: Vec<Completion>) -> Vec<Applied> {
+    match persist(ctx, "complete", || ctx.store.complete(completions.clone())).await {
+        Ok(verdicts) => return verdicts,
+        Err(error) => tracing::error!(%error, attempts = completions.len(), "outcomes cannot be recorded together"),
+    }
+    let mut verdicts = Vec::with_capacity(completions.len());
+    for completion in completions {
+        let execution = completion.execution();
+        let alone = persist(ctx, "complete", || ctx.store.complete(vec![completion.clone()])).await;
+        verdicts.push(match alone {
+            Ok(verdict) => verdict.first().copied().unwrap_or(Applied::Gone),
+            Err(error) => {
+                tracing::error!(%error, %execution, "an outcome cannot be recorded");
+                Applied::Gone
+            }
+        });
+    }
+    verdicts
+}
+
+/// Pauses a job whose target is gone for good, unless it was changed meanwhile: then that version's target will tell. A
+/// crash before this leaves it to the next fire's answer.
+async fn pause_job(ctx: &Context, dispatch: &Dispatch, version: u32) {
+    let change = Change { if_match: Some(version), keyed: None };
+    match intake::pause(ctx, dispatch.tenant, &JobKey::Id(dispatch.job), change).await {
+        Ok(_) => tracing::warn!(job = %dispatch.job, "the target is gone for good; the job is paused"),
+        Err(error) => tracing::info!(%error, job = %dispatch.job, "the target is gone, and the job has changed"),
+    }
+}
+
+/// What an ended attempt means.
+struct Settled {
+    /// How it is dispatched should there be another attempt.
+    dispatch: Dispatch,
+    completion: Completion,
+    /// The version of the job to pause.
+    pause: Option<u32>,
+}
+
+fn settle(finished: Finished, seed: u64) -> Settled {
+    let Finished { mut dispatch, of, outcome, retry, job_version, started_at, finished_at } = finished;
     let attempt = match &of {
         CompletionOf::Running(AttemptFence { attempt, .. }) => *attempt,
         CompletionOf::Unclaimed(Claim { attempt, .. }) => attempt + 1,
@@ -108,9 +145,8 @@ fn settle(finished: Finished, seed: u64) -> (Dispatch, Completion) {
     // A snooze burns no attempt.
     dispatch.attempt = if event == Event::Snooze { attempt - 1 } else { attempt };
     let wake_at = finished_at.saturating_add_ms(wait_ms.min(limits::BACKOFF_MS_MAX) as i64);
-    let completion =
-        Completion { of, event, reason, outcome: kind, started_at, finished_at, wake_at, error, response, pause_job };
-    (dispatch, completion)
+    let completion = Completion { of, event, reason, outcome: kind, started_at, finished_at, wake_at, error, response };
+    Settled { dispatch, completion, pause: job_version.filter(|_| pause_job) }
 }
 
 #[cfg(test)]
@@ -141,8 +177,8 @@ mod tests {
             RetryPolicy { max_attempts: 3, backoff: Backoff::Exponential, initial_delay_ms: 100, max_delay_ms: 1_000 };
         let of = CompletionOf::Running(AttemptFence { execution, attempt, fence: 9 });
         let at = Timestamp::from_millis(2_000);
-        let finished = Finished { dispatch, of, outcome, retry, started_at: at, finished_at: at };
-        let (dispatch, completion) = settle(finished, 0);
+        let finished = Finished { dispatch, of, outcome, retry, job_version: None, started_at: at, finished_at: at };
+        let Settled { dispatch, completion, .. } = settle(finished, 0);
         (dispatch.attempt, completion.event, completion.wake_at.millis() - 2_000)
     }
 

@@ -125,7 +125,8 @@ impl Owner {
         let shards = assignment.shards.clone();
         let fences = persist(&ctx, "open shards", || ctx.store.open_shards(&shards, &ctx.node)).await?;
         // Taken before the first load: what is written after this is seen as a change, what was written before is loaded.
-        let changes = ctx.store.load_changed(ChangeSeq(u64::MAX), 0).await?.upto;
+        let changes =
+            persist(&ctx, "find the newest change", || ctx.store.load_changed(ChangeSeq(u64::MAX), 0)).await?.upto;
         let now = ctx.clock.now();
         let mut planner = Planner::new(now);
         let before = now.saturating_add_ms(limits::HORIZON_MS as i64);
@@ -158,7 +159,7 @@ impl Owner {
                 after,
                 limit: limits::LOAD_ROWS_MAX,
             };
-            let page = self.ctx.store.load_waiting(&query).await?;
+            let page = persist(&self.ctx, "load what waits", || self.ctx.store.load_waiting(&query)).await?;
             let Some(last) = page.last() else { return Ok(()) };
             after = Some((last.wake_at, last.dispatch.execution));
             self.dispatcher.send(page);
@@ -247,6 +248,8 @@ impl Owner {
                 tracing::error!(shards = shards.len(), "another node owns these shards now; their jobs are given up");
                 metrics.epoch_refused.add(written.batch.fires.len() as u64);
                 self.planner.forget(&shards);
+                // The batch is all or nothing: what belongs to shards that are still owned is fired again.
+                self.planner.undo(&written.moves);
                 return;
             }
             // Scheduled fires carry no key.
@@ -319,10 +322,15 @@ impl Owner {
 
     /// Moves the store's cursors after what is durable. Never urgent: a lagging cursor only costs the next start time.
     fn flush(&mut self, mono: u64) {
-        let moves = self.planner.take_dirty(FLUSH_ITEMS_MAX);
-        let busy = !self.writing.is_empty();
-        let more = self.planner.dirty() > 0 && !busy;
-        self.flush_due_ms = if more { mono } else { mono + if busy { POLL_MS / 10 } else { POLL_MS } };
+        let many = self.planner.dirty() >= FLUSH_ITEMS_MAX;
+        let moves = self.planner.take_dirty(self.ctx.clock.now(), FLUSH_ITEMS_MAX);
+        let wait_ms = match (many, self.writing.is_empty() && !moves.is_empty()) {
+            (true, true) => 0,
+            // Fires go first; and what is durable ahead of its instant waits for that.
+            (true, false) => POLL_MS / 10,
+            (false, _) => POLL_MS,
+        };
+        self.flush_due_ms = mono + wait_ms;
         if !moves.is_empty() {
             let (store, fences) = (self.ctx.store.clone(), self.fences.clone());
             self.flushing = Some(
@@ -357,7 +365,7 @@ impl Owner {
             self.flushed(moves, answer);
         }
         loop {
-            let moves = self.planner.take_dirty(FLUSH_ITEMS_MAX);
+            let moves = self.planner.take_dirty(self.ctx.clock.now(), FLUSH_ITEMS_MAX);
             if moves.is_empty() {
                 return Ok(());
             }

@@ -173,7 +173,7 @@ pub async fn pause(ctx: &Context, tenant: TenantId, key: &JobKey, change: Change
     update(ctx, tenant, key, change, |ctx, old| {
         let mut job = next_version(ctx, old);
         job.state = JobState::Paused;
-        job.cursor.next_fire_at = None;
+        job.cursor = Cursor { next_fire_at: None, fires_left: left_at_change(old, job.updated_at)? };
         let skip = owed(&job, old, Reason::Paused);
         Ok((job, skip))
     })
@@ -187,10 +187,9 @@ pub async fn resume(ctx: &Context, tenant: TenantId, key: &JobKey, change: Chang
         job.state = JobState::Active;
         if old.state == JobState::Paused {
             job.cursor = job.cursor_after(&decode(&job.plan)?, job.updated_at, old.cursor.fires_left);
-            let skip = skipped(&job, old.updated_at, Reason::Paused);
-            return Ok((job, Some(skip)));
         }
-        Ok((job, None))
+        let skip = owed(&job, old, Reason::Paused).filter(|_| old.state == JobState::Paused);
+        Ok((job, skip))
     })
     .await
 }
@@ -269,32 +268,13 @@ fn redefine(ctx: &Context, tenant: TenantId, draft: &JobDraft, old: &Job) -> Res
     }
     let same_fires = (&job.plan, job.window, job.spread_ms) == (&old.plan, old.window, old.spread_ms);
     if same_fires && job.state == old.state {
-        job.cursor = rewound(&job, old.cursor)?;
-        return Ok((job, None));
+        // It cannot have passed the change (see `shard`), so that nothing after the change is left to the older version.
+        job.cursor = old.cursor;
+        let skip = owed(&job, old, Reason::StaleVersion).filter(|_| old.state == JobState::Paused);
+        return Ok((job, skip));
     }
     let skip = owed(&job, old, Reason::StaleVersion);
     Ok((job, skip))
-}
-
-/// The cursor of a newer version whose fires are the same. Executions made ahead of their instant under the older version
-/// are stale now, so those instants must be fired again: the cursor goes back to the first one after the change.
-fn rewound(job: &Job, cursor: Cursor) -> Result<Cursor> {
-    if job.state != JobState::Active {
-        return Ok(cursor);
-    }
-    let plan = decode(&job.plan)?;
-    let first = job.cursor_after(&plan, job.updated_at, None).next_fire_at;
-    let (Some(first), old) = (first, cursor.next_fire_at.unwrap_or(Timestamp::MAX)) else { return Ok(cursor) };
-    if first >= old {
-        return Ok(cursor);
-    }
-    let offset = job.spread_offset_ms() as i64;
-    let ahead = old.min(job.updated_at.saturating_add_ms(limits::LEAD_MS_MAX as i64)).saturating_add_ms(-1 - offset);
-    let again = |left: u32| {
-        let count = plan.count(first.saturating_add_ms(-1 - offset), ahead, limits::LEAD_MS_MAX) as u32;
-        left.saturating_add(count)
-    };
-    Ok(Cursor { next_fire_at: Some(first), fires_left: cursor.fires_left.map(again) })
 }
 
 /// A checked and resolved job, version 1, with its cursor at the first fire after its acceptance.
@@ -379,10 +359,24 @@ fn change_instant(ctx: &Context, old: &Job) -> Timestamp {
 }
 
 /// The fires of the old version up to the change: those that have no execution will get none. Usually there is no such
-/// fire, because the stored cursor merely lags.
+/// fire, because the stored cursor merely lags. Of a paused job it is all since it was last written.
 fn owed(job: &Job, old: &Job, reason: Reason) -> Option<Skip> {
+    if old.state == JobState::Paused {
+        return Some(skipped(job, old.updated_at, Reason::Paused));
+    }
     let from = old.cursor.next_fire_at.filter(|&at| at <= job.updated_at)?;
     Some(skipped(job, from, reason))
+}
+
+/// Fires left under `max_fires` once those up to a change are counted, which the stored cursor may not have done yet.
+fn left_at_change(old: &Job, at: Timestamp) -> Result<Option<u32>> {
+    let (Some(left), Some(from)) = (old.cursor.fires_left, old.cursor.next_fire_at) else {
+        return Ok(old.cursor.fires_left);
+    };
+    let offset = old.spread_offset_ms() as i64;
+    let (from, to) = (from.saturating_add_ms(-1 - offset), at.saturating_add_ms(-offset));
+    let passed = decode(&old.plan)?.count(from, to, left.into()) as u32;
+    Ok(Some(left.saturating_sub(passed)))
 }
 
 fn skipped(job: &Job, from: Timestamp, reason: Reason) -> Skip {

@@ -30,15 +30,16 @@ pub async fn run(
     done: mpsc::Sender<Vec<Finished>>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let mut last_republished = Timestamp::MIN;
+    let mut republish_due_ms = 0;
     loop {
         let now = ctx.clock.now();
         let live = vec![ctx.node.to_string()];
         let reaped = async {
             reap_attempts(&ctx, &live, now, &done).await?;
             // At most one sweep per period, so that what is being claimed just now is not published over and over.
-            if now.ms_since(last_republished) >= LOST_MS as u64 {
-                last_republished = now;
+            let mono = ctx.clock.monotonic_ms();
+            if mono >= republish_due_ms {
+                republish_due_ms = mono + LOST_MS as u64;
                 republish(&ctx, now, &dispatcher).await?;
             }
             ctx.store.forget_keys(now, FORGET_MAX).await
@@ -73,6 +74,7 @@ async fn reap_attempts(
         of: CompletionOf::Running(expired.fence),
         outcome: Outcome::Lost,
         retry: expired.retry,
+        job_version: None,
         started_at: expired.started_at,
         finished_at: now.max(expired.started_at),
     });
@@ -80,10 +82,11 @@ async fn reap_attempts(
     Ok(())
 }
 
-/// Publishes overdue executions again when no message for a node is on its way.
+/// Publishes overdue executions again when none waits in the queue for a node. What is being claimed just now may come
+/// twice, and loses its second claim.
 async fn republish(ctx: &Context, now: Timestamp, dispatcher: &Dispatcher) -> Result<()> {
     let depth = ctx.queue.depth(Runner::Node).await?;
-    if depth.waiting > 0 || depth.taken > 0 {
+    if depth.waiting > 0 {
         return Ok(());
     }
     let before = now.saturating_add_ms(-LOST_MS);

@@ -96,6 +96,8 @@ pub struct EngineStatus {
     pub lateness_max_ms: u64,
 }
 
+/// What writing the last outcomes gets at least when the node stops.
+const WRITE_OUT_MS: u64 = 2_000;
 /// Batches of outcomes on their way to the completer.
 const OUTCOME_BATCHES_MAX: usize = 64;
 
@@ -131,9 +133,10 @@ impl Service {
         self.handle.clone()
     }
 
-    /// Whether the firing part has ended by itself, which it does only on an error that trying again cannot mend.
+    /// Whether a part has ended by itself, which they do only on an error that trying again cannot mend.
     pub fn has_failed(&self) -> bool {
-        self.fire.is_finished()
+        let others = [&self.dispatch, &self.complete].into_iter().chain(&self.work);
+        self.fire.is_finished() || others.into_iter().any(JoinHandle::is_finished)
     }
 
     /// Stops taking, lets what runs end, writes what is left, leaves.
@@ -152,10 +155,15 @@ impl Service {
         // Attempts that are still running are left to the next start, which finds their node gone.
         if !handle.running.is_empty() {
             tracing::warn!(attempts = handle.running.len(), "attempts did not end in time; they will be tried again");
-            handle.running.abort_all();
         }
+        handle.running.close();
         drop(done);
-        let _ = complete.await;
+        let left_ms = deadline.saturating_sub(ctx.clock.monotonic_ms()).max(WRITE_OUT_MS);
+        tokio::select! {
+            biased;
+            _ = complete => {}
+            () = ctx.clock.sleep_ms(left_ms) => tracing::warn!("outcomes could not be written; their attempts count as lost"),
+        }
         // It would wait as long as a handle exists; what it holds is in the store.
         dispatch.abort();
         ctx.coordinator.leave().await?;

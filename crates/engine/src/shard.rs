@@ -5,8 +5,9 @@
 //! *committed*; what the store's cursor says is *flushed*. Flushed ≤ committed ≤ planned, always: a crash at any point
 //! leaves a cursor that lags, and the next owner finds what already fired by its execution id.
 //!
-//! A newer version of a job replaces the older one here at once. Fires of the older version that are already durable but not
-//! yet due are planned again under the newer one; the store lets the newer version take the row over.
+//! A flushed cursor never passes an instant that has not come yet, although its execution may be durable already. So whoever
+//! changes a job keeps its stored cursor, and all fires after the change are planned again under the newer version: the
+//! store lets it take over the rows that the older one made ahead of their instant.
 
 use crate::wheel::{Entry, Wheel};
 use campanile_model::action::ActionKind;
@@ -17,7 +18,7 @@ use campanile_model::queue::Dispatch;
 use campanile_model::schedule::Plan;
 use campanile_model::shard::{ShardId, shard_of};
 use campanile_model::store::{CursorMove, Fire, PlannedJob, Skip};
-use campanile_model::{ExecutionId, JobId, TenantId, Timestamp};
+use campanile_model::{ExecutionId, JobId, TenantId, Timestamp, limits};
 use hashbrown::HashTable;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -29,6 +30,8 @@ pub struct Planner {
     /// Slots by the id of their job. The ids stay in the slots, so that an entry is four bytes.
     by_id: HashTable<u32>,
     wheel: Wheel,
+    /// Popped from the wheel and not yet handed out, in the order of their executions' ids.
+    popped: VecDeque<Entry>,
     /// Entries of the wheel whose slot has moved on.
     stale_entries: usize,
     /// Slots whose committed cursor is ahead of the store's.
@@ -36,38 +39,47 @@ pub struct Planner {
     /// Jobs whose next fire lies after this are left to the store.
     horizon: Timestamp,
     plans: HashMap<Arc<str>, Arc<Plan>>,
-    pools: Interner<Arc<str>>,
-    policies: Interner<CatchUp>,
+    classes: Interner<Class>,
 }
 
-/// A planned job; kept small, since there may be millions.
+/// A planned job; kept small, since there may be millions: `MAX` stands for none in its instants and counts.
 struct Slot {
     id: JobId,
     /// `None` for a one-off: there is nothing after its only fire.
     plan: Option<Arc<Plan>>,
-    planned: Position,
-    committed: Position,
+    /// No fire after this.
     ends_at: Timestamp,
+    /// The next fire to hand out.
+    planned_at: Timestamp,
+    /// The next fire to become durable.
+    committed_at: Timestamp,
+    /// The last fire that is durable.
+    last_at: Timestamp,
+    /// What the store's cursor says.
+    flushed_at: Timestamp,
+    /// Fires left from `planned_at` on.
+    planned_left: u32,
+    /// Fires left from `committed_at` on.
+    committed_left: u32,
     version: u32,
     generation: u32,
     tenant: TenantId,
     offset_ms: u32,
-    pool: u32,
-    policy: u32,
-    priority: Priority,
-    action: ActionKind,
-    /// Whether the store's cursor lags behind `committed`.
+    class: u32,
+    /// Whether the store's cursor lags behind what is durable.
     dirty: bool,
     /// Whether its next fire lies beyond the horizon and so is not in the wheel.
     parked: bool,
     live: bool,
 }
 
-/// A `Cursor` in twelve bytes: `MAX` stands for none.
-#[derive(Copy, Clone, PartialEq, Eq)]
-struct Position {
-    next_at: Timestamp,
-    fires_left: u32,
+/// What many jobs have in common.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Class {
+    pool: Arc<str>,
+    policy: CatchUp,
+    priority: Priority,
+    action: ActionKind,
 }
 
 /// What `due` hands out: write it, then give `moves` back to `committed`.
@@ -86,9 +98,14 @@ pub struct Due {
 pub struct Move {
     slot: u32,
     generation: u32,
-    to: Position,
+    /// The last fire that the write makes durable.
+    last_at: Timestamp,
+    next_at: Timestamp,
+    fires_left: u32,
 }
 
+/// Entries taken out of the wheel at once: a million jobs of one moment in four pieces, each sorted in some 50 ms.
+const POP_MAX: usize = 262_144;
 /// When stale entries outnumber this and half of the wheel, they are swept out.
 const STALE_ENTRIES_MIN: usize = 10_000;
 
@@ -100,12 +117,12 @@ impl Planner {
             free: Vec::new(),
             by_id: HashTable::new(),
             wheel: Wheel::new(now),
+            popped: VecDeque::new(),
             stale_entries: 0,
             dirty: VecDeque::new(),
             horizon: now,
             plans: HashMap::new(),
-            pools: Interner::default(),
-            policies: Interner::default(),
+            classes: Interner::default(),
         }
     }
 
@@ -148,30 +165,30 @@ impl Planner {
         }
         let Ok(plan) = self.plan(&job.plan) else { return Some(job.id) };
         let offset_ms = spread_offset_ms(job.id, job.spread_ms) as u32;
-        let mut position = Position::from(job.cursor);
-        if let Some(old) = known.map(|slot| &self.slots[slot]) {
-            position.next_at = rewind(&job, &plan, offset_ms, old).unwrap_or(position.next_at);
-        }
         if let Some(slot) = known {
             self.remove(slot);
         }
-        if job.state != JobState::Active || position.next_at > self.horizon {
+        let next_at = job.cursor.next_fire_at.unwrap_or(Timestamp::MAX);
+        let fires_left = job.cursor.fires_left.unwrap_or(u32::MAX);
+        if job.state != JobState::Active || next_at > self.horizon {
             return None;
         }
+        let (pool, policy) = (job.pool, job.catch_up);
         let slot = Slot {
             id: job.id,
             plan,
-            planned: position,
-            committed: position,
             ends_at: job.ends_at.unwrap_or(Timestamp::MAX),
+            planned_at: next_at,
+            committed_at: next_at,
+            last_at: Timestamp::MIN,
+            flushed_at: next_at,
+            planned_left: fires_left,
+            committed_left: fires_left,
             version: job.version,
             generation: 0,
             tenant: job.tenant,
             offset_ms,
-            pool: self.pools.intern(job.pool),
-            policy: self.policies.intern(job.catch_up),
-            priority: job.priority,
-            action: job.action,
+            class: self.classes.intern(Class { pool, policy, priority: job.priority, action: job.action }),
             dirty: false,
             parked: false,
             live: true,
@@ -182,29 +199,49 @@ impl Planner {
 
     /// When to look again: at or before the earliest planned fire.
     pub fn next_at(&self) -> Option<Timestamp> {
-        self.wheel.next_at()
+        self.popped.front().map(|entry| entry.at).into_iter().chain(self.wheel.next_at()).min()
     }
 
     /// An upper bound on the fires up to `until`.
     pub fn count_until(&self, until: Timestamp) -> usize {
-        self.wheel.count_until(until)
+        self.popped.len() + self.wheel.count_until(until)
     }
 
     /// Hands out about `max` fires up to `until`, which may lie after `now`: those are made durable ahead of their instant.
     pub fn due(&mut self, now: Timestamp, until: Timestamp, max: usize) -> Due {
         let mut due = Due::default();
-        let mut entries = Vec::new();
+        // What is due now goes before a stampede that is made durable ahead of its instant.
+        let soon = now.saturating_add_ms(limits::LEAD_MS_MIN as i64);
+        if self.popped.front().is_some_and(|entry| entry.at > soon) {
+            let mut urgent = Vec::new();
+            self.wheel.pop(soon.min(until), max, &mut urgent);
+            urgent.into_iter().for_each(|entry| self.fire(entry, now, &mut due));
+        }
         while due.fires.len() < max && due.moves.len() < max {
-            entries.clear();
-            self.wheel.pop(until, max - due.moves.len(), &mut entries);
-            if entries.is_empty() {
-                break;
+            if self.popped.is_empty() {
+                self.pop(until);
             }
-            for &entry in &entries {
-                self.fire(entry, now, &mut due);
+            match self.popped.pop_front() {
+                Some(entry) => self.fire(entry, now, &mut due),
+                None => break,
             }
         }
         due
+    }
+
+    /// Takes what is due out of the wheel. Many at once are sorted as the store will keep them, across batches: a stampede then
+    /// appends to its trees instead of touching a page per row.
+    fn pop(&mut self, until: Timestamp) {
+        let mut entries = Vec::new();
+        self.wheel.pop(until, POP_MAX, &mut entries);
+        if entries.len() > limits::WRITE_ITEMS_MAX {
+            let slots = &self.slots;
+            entries.sort_by_cached_key(|entry| {
+                let slot = &slots[entry.slot];
+                ExecutionId::scheduled(slot.tenant, slot.id, entry.at)
+            });
+        }
+        self.popped = entries.into();
     }
 
     fn fire(&mut self, entry: Entry, now: Timestamp, due: &mut Due) {
@@ -213,25 +250,33 @@ impl Planner {
             self.stale_entries = self.stale_entries.saturating_sub(1);
             return;
         }
-        let at = slot.planned.next_at;
-        let (pool, policy) = (self.pools.get(slot.pool).clone(), *self.policies.get(slot.policy));
-        let cursor = slot.planned.cursor();
+        let at = slot.planned_at;
+        let class = self.classes.get(slot.class);
         let decision = match &slot.plan {
-            None => catch_up::decide_one_off(policy, at, now.max(at)),
+            None => catch_up::decide_one_off(class.policy, at, now.max(at)),
             Some(plan) => {
                 let ends_at = Some(slot.ends_at).filter(|&end| end != Timestamp::MAX);
-                let series = Series { plan, offset_ms: slot.offset_ms.into(), ends_at, fires_left: cursor.fires_left };
-                catch_up::decide(policy, series, at, now.max(at))
+                let fires_left = Some(slot.planned_left).filter(|&left| left != u32::MAX);
+                let series = Series { plan, offset_ms: slot.offset_ms.into(), ends_at, fires_left };
+                catch_up::decide(class.policy, series, at, now.max(at))
             }
         };
+        let last_at = decision.fires.last().copied().unwrap_or(at);
         for fire_at in decision.fires {
-            due.fires.push(Fire { dispatch: slot.dispatch(fire_at, &pool), kind: FireKind::Schedule });
+            due.fires.push(Fire { dispatch: slot.dispatch(fire_at, class), kind: FireKind::Schedule });
         }
         for (from, to, reason) in decision.skips {
             due.skips.push(Skip { tenant: slot.tenant, job: slot.id, from, to, reason, recorded_at: now });
         }
-        slot.planned = decision.cursor.into();
-        due.moves.push(Move { slot: entry.slot, generation: entry.generation, to: slot.planned });
+        slot.planned_at = decision.cursor.next_fire_at.unwrap_or(Timestamp::MAX);
+        slot.planned_left = decision.cursor.fires_left.unwrap_or(u32::MAX);
+        due.moves.push(Move {
+            slot: entry.slot,
+            generation: entry.generation,
+            last_at,
+            next_at: slot.planned_at,
+            fires_left: slot.planned_left,
+        });
         self.arm(entry.slot);
     }
 
@@ -242,7 +287,7 @@ impl Planner {
             if !slot.live || slot.generation != step.generation {
                 continue;
             }
-            slot.committed = step.to;
+            (slot.committed_at, slot.committed_left, slot.last_at) = (step.next_at, step.fires_left, step.last_at);
             if !slot.dirty {
                 slot.dirty = true;
                 self.dirty.push_back(step.slot);
@@ -250,15 +295,29 @@ impl Planner {
         }
     }
 
-    /// Up to `max` cursors that the store should move, in the order of their keys.
-    pub fn take_dirty(&mut self, max: usize) -> Vec<CursorMove> {
+    /// Up to `max` cursors that the store should move, in the order of their keys. None passes an instant after `now`.
+    pub fn take_dirty(&mut self, now: Timestamp, max: usize) -> Vec<CursorMove> {
         let take = max.min(self.dirty.len());
         let mut moves = Vec::with_capacity(take);
-        for slot in self.dirty.drain(..take) {
-            let slot = &mut self.slots[slot];
-            if slot.live && slot.dirty {
-                slot.dirty = false;
-                moves.push(CursorMove { job: slot.id, version: slot.version, cursor: slot.committed.cursor() });
+        for _ in 0..take {
+            let Some(index) = self.dirty.pop_front() else { break };
+            let slot = &mut self.slots[index];
+            if !slot.live || !slot.dirty {
+                continue;
+            }
+            let (next_at, fires_left) = slot.come(now);
+            let whole = next_at == slot.committed_at;
+            slot.dirty = !whole;
+            if next_at != slot.flushed_at {
+                slot.flushed_at = next_at;
+                let next_fire_at = Some(next_at).filter(|&at| at != Timestamp::MAX);
+                let fires_left = Some(fires_left).filter(|&left| left != u32::MAX);
+                let cursor = Cursor { next_fire_at, fires_left };
+                moves.push(CursorMove { job: slot.id, version: slot.version, cursor });
+            }
+            if !whole {
+                // There is more to flush when its instant has come.
+                self.dirty.push_back(index);
             }
         }
         moves.sort_unstable_by_key(|m| m.job);
@@ -270,11 +329,11 @@ impl Planner {
         for step in moves {
             let Some(index) = self.find(step.job) else { continue };
             let slot = &self.slots[index];
-            let settled = slot.version == step.version && !slot.dirty && slot.planned == slot.committed;
+            let settled = slot.version == step.version && !slot.dirty && slot.planned_at == slot.committed_at;
             if !settled {
                 continue;
             }
-            if slot.planned.next_at > self.horizon {
+            if slot.planned_at > self.horizon {
                 self.remove(index);
             } else if slot.parked {
                 // The horizon has reached it meanwhile, and the loader passed it by because its stored cursor lagged.
@@ -288,10 +347,26 @@ impl Planner {
         for step in moves {
             if let Some(index) = self.find(step.job) {
                 let slot = &mut self.slots[index];
+                // Unlike every real one, so that it is sent again.
+                slot.flushed_at = Timestamp::MIN;
                 if !slot.dirty {
                     slot.dirty = true;
                     self.dirty.push_back(index);
                 }
+            }
+        }
+    }
+
+    /// Takes back what `due` handed out and could not be written: it is planned again.
+    pub fn undo(&mut self, moves: &[Move]) {
+        for step in moves {
+            let slot = &mut self.slots[step.slot];
+            if slot.live && slot.generation == step.generation {
+                (slot.planned_at, slot.planned_left) = (slot.committed_at, slot.committed_left);
+                // Entries and moves of later batches count no more: they are planned again too.
+                slot.generation = slot.generation.wrapping_add(1);
+                self.stale_entries += usize::from(!slot.parked);
+                self.arm(step.slot);
             }
         }
     }
@@ -322,9 +397,9 @@ impl Planner {
     /// flushed, and leaves memory.
     fn arm(&mut self, index: u32) {
         let slot = &mut self.slots[index];
-        slot.parked = slot.planned.next_at > self.horizon;
+        slot.parked = slot.planned_at > self.horizon;
         if !slot.parked {
-            self.wheel.insert(Entry { at: slot.planned.next_at, slot: index, generation: slot.generation });
+            self.wheel.insert(Entry { at: slot.planned_at, slot: index, generation: slot.generation });
         }
     }
 
@@ -374,48 +449,35 @@ fn hash(id: JobId) -> u64 {
     u64::from_be_bytes(half).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
 }
 
-/// Where a newer version goes on, when its row's cursor is only a lagging lower bound: fires up to the change belong to
-/// the older version, and those after it are planned again under the newer one.
-fn rewind(job: &PlannedJob, plan: &Option<Arc<Plan>>, offset_ms: u32, old: &Slot) -> Option<Timestamp> {
-    let (Some(plan), Some(old_plan)) = (plan, &old.plan) else { return None };
-    let lagging = job.cursor.next_fire_at.is_some_and(|at| at <= job.updated_at);
-    if !lagging || !Arc::ptr_eq(plan, old_plan) || old.offset_ms != offset_ms || job.cursor.fires_left.is_some() {
-        return None;
-    }
-    let after_change = next_fire(plan, offset_ms.into(), job.updated_at)?;
-    Some(old.planned.next_at.min(after_change))
-}
-
 impl Slot {
-    fn dispatch(&self, fire_at: Timestamp, pool: &Arc<str>) -> Dispatch {
+    /// The committed cursor as far as its instants have come: fires that are durable ahead of theirs do not count yet.
+    fn come(&self, now: Timestamp) -> (Timestamp, u32) {
+        if self.last_at <= now {
+            return (self.committed_at, self.committed_left);
+        }
+        let Some(plan) = &self.plan else { return (self.last_at, self.committed_left) };
+        let offset_ms = self.offset_ms.into();
+        let next = |after: Timestamp| next_fire(plan, offset_ms, after).filter(|&at| at <= self.last_at);
+        let first = next(now).unwrap_or(self.last_at);
+        let fires_left = match self.committed_left {
+            u32::MAX => u32::MAX,
+            // Counted one by one: the lead holds only a few.
+            left => left.saturating_add(1 + std::iter::successors(next(first), |&at| next(at)).count() as u32),
+        };
+        (first, fires_left)
+    }
+
+    fn dispatch(&self, fire_at: Timestamp, class: &Class) -> Dispatch {
         Dispatch {
             execution: ExecutionId::scheduled(self.tenant, self.id, fire_at),
             job: self.id,
             fire_at,
-            pool: pool.clone(),
+            pool: class.pool.clone(),
             tenant: self.tenant,
             job_version: self.version,
             attempt: 0,
-            priority: self.priority,
-            action: self.action,
-        }
-    }
-}
-
-impl Position {
-    fn cursor(self) -> Cursor {
-        Cursor {
-            next_fire_at: Some(self.next_at).filter(|&at| at != Timestamp::MAX),
-            fires_left: Some(self.fires_left).filter(|&left| left != u32::MAX),
-        }
-    }
-}
-
-impl From<Cursor> for Position {
-    fn from(cursor: Cursor) -> Self {
-        Self {
-            next_at: cursor.next_fire_at.unwrap_or(Timestamp::MAX),
-            fires_left: cursor.fires_left.unwrap_or(u32::MAX),
+            priority: class.priority,
+            action: class.action,
         }
     }
 }

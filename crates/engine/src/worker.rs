@@ -28,35 +28,46 @@ const RECEIVE_MAX: usize = 1_024;
 #[derive(Clone)]
 pub struct Running {
     slots: Arc<Semaphore>,
-    attempts: Arc<Mutex<HashMap<ExecutionId, AbortHandle>>>,
+    slots_max: usize,
+    attempts: Arc<Mutex<Attempts>>,
+}
+
+#[derive(Default)]
+struct Attempts {
+    /// By execution, with its fence: an older attempt that ends late must not take a newer one's place.
+    by_execution: HashMap<ExecutionId, (u64, AbortHandle)>,
+    /// Nothing starts any more.
+    closed: bool,
 }
 
 impl Running {
     /// None yet; at most `slots` at the same time.
     pub fn new(slots: usize) -> Self {
-        Self { slots: Arc::new(Semaphore::new(slots)), attempts: Arc::default() }
+        Self { slots: Arc::new(Semaphore::new(slots)), slots_max: slots, attempts: Arc::default() }
     }
 
     /// Stops the attempt of a cancelled execution.
     pub fn abort(&self, execution: ExecutionId) {
-        if let Some(handle) = self.attempts.lock().remove(&execution) {
+        if let Some((_, handle)) = self.attempts.lock().by_execution.remove(&execution) {
             handle.abort();
         }
     }
 
-    /// Stops all attempts.
-    pub fn abort_all(&self) {
-        self.attempts.lock().drain().for_each(|(_, handle)| handle.abort());
+    /// Stops all attempts, and lets none start any more. The next start finds their node gone and tries them again.
+    pub fn close(&self) {
+        let mut attempts = self.attempts.lock();
+        attempts.closed = true;
+        attempts.by_execution.drain().for_each(|(_, (_, handle))| handle.abort());
     }
 
-    /// How many there are.
+    /// Slots in use: attempts that run, or are about to.
     pub fn len(&self) -> usize {
-        self.attempts.lock().len()
+        self.slots_max - self.slots.available_permits()
     }
 
-    /// Whether there is none.
+    /// Whether none is in use.
     pub fn is_empty(&self) -> bool {
-        self.attempts.lock().is_empty()
+        self.len() == 0
     }
 }
 
@@ -82,13 +93,25 @@ pub async fn run(ctx: Context, running: Running, done: mpsc::Sender<Vec<Finished
         let ids: Vec<ExecutionId> = batch.iter().map(|d| d.execution).collect();
         let rest = instant(&ctx, batch, &done).await;
         if !rest.is_empty() {
-            let Ok(slots) = running.slots.clone().acquire_many_owned(rest.len() as u32).await else { return };
+            let slots = tokio::select! {
+                biased;
+                () = stopped(&mut stop) => return give_back(&ctx, rest).await,
+                slots = running.slots.clone().acquire_many_owned(rest.len() as u32) => slots,
+            };
+            let Ok(slots) = slots else { return };
             // Claims are written side by side, so that a slow commit does not hold the next batch up.
             tokio::spawn(start(ctx.clone(), running.clone(), done.clone(), rest, slots));
         }
         if let Err(error) = ctx.queue.ack(Runner::Node, &ids).await {
             tracing::warn!(%error, "cannot acknowledge executions");
         }
+    }
+}
+
+/// Gives back what was received and is not tried any more.
+async fn give_back(ctx: &Context, batch: Vec<Dispatch>) {
+    if let Err(error) = ctx.queue.release(batch).await {
+        tracing::warn!(%error, "cannot give executions back; the next start finds them");
     }
 }
 
@@ -106,7 +129,8 @@ async fn instant(ctx: &Context, batch: Vec<Dispatch>, done: &mpsc::Sender<Vec<Fi
         ctx.metrics.lateness_ms.record(now.ms_since(dispatch.fire_at));
         let of = CompletionOf::Unclaimed(claim(ctx, &dispatch, now));
         let retry = RetryPolicy::default();
-        finished.push(Finished { dispatch, of, outcome, retry, started_at: now, finished_at: now });
+        let (started_at, finished_at) = (now, now);
+        finished.push(Finished { dispatch, of, outcome, retry, job_version: None, started_at, finished_at });
     }
     ctx.metrics.started.add(finished.len() as u64);
     if !finished.is_empty() {
@@ -124,9 +148,12 @@ async fn start(
     batch: Vec<Dispatch>,
     mut slots: OwnedSemaphorePermit,
 ) {
-    let now = ctx.clock.now();
-    let claims: Vec<Claim> = batch.iter().map(|dispatch| claim(&ctx, dispatch, now)).collect();
-    let verdicts = match persist(&ctx, "claim", || ctx.store.claim(claims.clone())).await {
+    // The instant of a claim is that of its last try, however long the store was away.
+    let claims = || -> Vec<Claim> {
+        let now = ctx.clock.now();
+        batch.iter().map(|dispatch| claim(&ctx, dispatch, now)).collect()
+    };
+    let verdicts = match persist(&ctx, "claim", || ctx.store.claim(claims())).await {
         Ok(verdicts) => verdicts,
         Err(error) => {
             tracing::error!(%error, executions = batch.len(), "executions cannot be claimed");
@@ -151,25 +178,34 @@ fn attempt(
     granted: Granted,
     slot: OwnedSemaphorePermit,
 ) {
-    let execution = dispatch.execution;
+    let (execution, fence) = (dispatch.execution, granted.fence.fence);
     let (ctx, attempts, done) = (ctx.clone(), running.attempts.clone(), done.clone());
     let started_at = ctx.clock.now();
+    // The map is locked until the handle is in it, so that the attempt cannot end before it is known.
+    let mut known = running.attempts.lock();
+    if known.closed {
+        return;
+    }
     ctx.metrics.started.add(1);
     if granted.fence.attempt == 1 {
         ctx.metrics.lateness_ms.record(started_at.ms_since(dispatch.fire_at));
     }
-    // The map is locked until the handle is in it, so that the attempt cannot end before it is known.
-    let mut known = running.attempts.lock();
     let task = tokio::spawn(async move {
         let outcome = run_action(&ctx, &granted).await;
         let of = CompletionOf::Running(granted.fence);
         let finished_at = ctx.clock.now().max(started_at);
-        let finished = Finished { dispatch, of, outcome, retry: granted.retry, started_at, finished_at };
-        attempts.lock().remove(&execution);
+        let (retry, job_version) = (granted.retry, Some(granted.job_version));
+        let finished = Finished { dispatch, of, outcome, retry, job_version, started_at, finished_at };
+        {
+            let mut attempts = attempts.lock();
+            if attempts.by_execution.get(&execution).is_some_and(|(newest, _)| *newest == fence) {
+                attempts.by_execution.remove(&execution);
+            }
+        }
         let _ = done.send(vec![finished]).await;
         drop(slot);
     });
-    known.insert(execution, task.abort_handle());
+    known.by_execution.insert(execution, (fence, task.abort_handle()));
 }
 
 /// Runs one attempt; a panic in an action is a failure like any other.
@@ -191,7 +227,16 @@ async fn run_action(ctx: &Context, granted: &Granted) -> Outcome {
         timeout_ms: granted.timeout_ms,
     };
     let guarded = std::panic::AssertUnwindSafe(action.run(&work));
-    match futures_util::FutureExt::catch_unwind(guarded).await {
+    let outcome = tokio::select! {
+        biased;
+        outcome = futures_util::FutureExt::catch_unwind(guarded) => outcome,
+        // Actions end by themselves; one that does not must not hold its slot for ever.
+        () = ctx.clock.sleep_ms(granted.timeout_ms.saturating_add(LEASE_MS)) => {
+            let message = format!("the action did not end within {} ms", granted.timeout_ms);
+            return Outcome::TimedOut { error: AttemptError { kind: "timeout".into(), message } };
+        }
+    };
+    match outcome {
         Ok(outcome) => outcome,
         Err(_) => permanent("panic", "the action panicked; this is a bug".into()),
     }

@@ -8,6 +8,7 @@ use campanile_model::catch_up::{CatchUp, CatchUpMode};
 use campanile_model::execution::{AttemptError, AttemptOutcome, Outcome, Reason};
 use campanile_model::job::JobState;
 use campanile_model::lifecycle::State;
+use campanile_model::retry::{Backoff, RetryPolicy};
 use campanile_model::schedule::{DstFold, DstGap, Schedule};
 use campanile_model::store::{Expected, JobKey, JobWrite, Put};
 use campanile_model::{Kind, Timestamp, limits};
@@ -368,4 +369,168 @@ async fn a_new_zone_database_moves_the_jobs_whose_next_fire_it_changes() {
     assert_eq!((jobs[0].cursor.next_fire_at, jobs[0].version), (right, 3));
     assert_eq!(jobs[1].version, 1);
     assert_ne!(rig.store.status().await.unwrap().zone_database, "an older one");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_series_that_is_used_up_stays_so_whatever_is_changed() {
+    let rig = Rig::new().await;
+    let used_up = |payload: &str| {
+        let mut draft = noop(draft("used-up", every(1_000)));
+        draft.window.max_fires = Some(3);
+        JobDraft { payload: payload.into(), ..draft }
+    };
+    let job = rig.create(used_up("1")).await;
+    rig.pass(6_000).await;
+    assert_eq!(rig.seen().len(), 3);
+    rig.replace(job.id, used_up("2")).await;
+    rig.pass(3_000).await;
+    assert_eq!(rig.seen().len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn max_fires_counts_every_instant_once_across_pauses() {
+    let rig = Rig::new().await;
+    let mut bounded = noop(draft("bounded", every(500)));
+    bounded.window.max_fires = Some(10);
+    let job = rig.create(bounded).await;
+    let key = JobKey::Id(job.id);
+    for _ in 0..3 {
+        rig.pass(1_100).await;
+        rig.handle.pause(TENANT, &key, Change::default()).await.unwrap();
+        rig.pass(700).await;
+        rig.handle.resume(TENANT, &key, Change::default()).await.unwrap();
+    }
+    rig.pass(10_000).await;
+    let ran = rig.executions(job.id).await.iter().filter(|e| e.state == State::Succeeded).count();
+    assert_eq!(ran, 10);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn resuming_an_active_job_just_before_its_instant_loses_nothing() {
+    let rig = Rig::new().await;
+    let at = rig.now().saturating_add_ms(3_000);
+    let job = rig.create(draft("resumed", Schedule::At { at })).await;
+    rig.pass(2_900).await;
+    assert_eq!(rig.executions(job.id).await.len(), 1, "made ahead of its instant");
+    rig.handle.resume(TENANT, &JobKey::Id(job.id), Change::default()).await.unwrap();
+    rig.pass(500).await;
+    assert_eq!(rig.seen().len(), 1);
+    assert_eq!(rig.executions(job.id).await[0].state, State::Succeeded);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_while_paused_is_accounted_for_whatever_is_changed_meanwhile() {
+    let rig = Rig::new().await;
+    let start = rig.now();
+    let job = rig.create(noop(draft("long-pause", every(1_000)))).await;
+    let key = JobKey::Id(job.id);
+    rig.pass(1_500).await;
+    rig.handle.pause(TENANT, &key, Change::default()).await.unwrap();
+    rig.pass(2_000).await;
+    rig.replace(job.id, JobDraft { payload: "2".into(), ..noop(draft("long-pause", every(1_000))) }).await;
+    rig.pass(2_000).await;
+    rig.handle.pause(TENANT, &key, Change::default()).await.unwrap();
+    rig.pass(2_000).await;
+    rig.handle.resume(TENANT, &key, Change::default()).await.unwrap();
+    rig.pass(1_500).await;
+    let ran: HashSet<Timestamp> = rig.executions(job.id).await.iter().map(|e| e.fire_at).collect();
+    let skips = rig.store.list_skips(TENANT, job.id, 100).await.unwrap();
+    for at in seconds(start, rig.now()) {
+        let skipped = skips.iter().any(|s| (s.from..=s.to).contains(&at));
+        assert!(ran.contains(&at) || skipped, "nothing is known of {at}: {skips:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_jump_of_the_wall_clock_does_not_take_attempts_from_their_runner() {
+    let rig = Rig::new().await;
+    let at = rig.now().saturating_add_ms(1_000);
+    let hang = ActionSpec { kind: ActionKind::Webhook, config: "hang".into() };
+    let job = rig.create(JobDraft { action: hang, ..draft("running", Schedule::At { at }) }).await;
+    rig.pass(1_500).await;
+    rig.clock.jump(3_600_000);
+    rig.pass(5_000).await;
+    assert_eq!(rig.seen().len(), 1, "one start");
+    assert_eq!(rig.executions(job.id).await[0].state, State::Running);
+    // Its own time limit, by the monotonic clock, ends it.
+    rig.pass(15_000).await;
+    let id = rig.executions(job.id).await[0].id;
+    let attempts = rig.store.list_attempts(TENANT, id).await.unwrap();
+    assert_eq!(attempts[0].outcome, Some(AttemptOutcome::TimedOut));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gone_target_of_an_older_version_does_not_pause_the_newer_one() {
+    let (answer, wait) = std::sync::mpsc::channel::<()>();
+    let wait = parking_lot::Mutex::new(wait);
+    let rig = Rig::scripted(move |work| {
+        if &*work.payload == "1" {
+            // The old target answers only after the job was repaired.
+            let _ = tokio::task::block_in_place(|| wait.lock().recv());
+            return failing(false, true);
+        }
+        Outcome::Succeeded { response: None }
+    })
+    .await;
+    let job = rig.create(draft("repaired", every(1_000))).await;
+    rig.pass(1_100).await;
+    rig.until("the attempt runs", || !rig.seen().is_empty()).await;
+    rig.replace(job.id, JobDraft { payload: "2".into(), ..draft("repaired", every(1_000)) }).await;
+    answer.send(()).unwrap();
+    rig.until("it is dead", || rig.metrics.dead.get() == 1).await;
+    rig.pass(2_000).await;
+    let job = rig.store.get_jobs(TENANT, &[JobKey::Id(job.id)]).await.unwrap().pop().flatten().unwrap();
+    assert_eq!((job.state, job.version), (JobState::Active, 2));
+    assert!(rig.metrics.succeeded.get() >= 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_goes_on_though_its_job_was_changed_meanwhile() {
+    let rig = Rig::scripted(|work| match work.attempt {
+        1 => failing(true, false),
+        _ => Outcome::Succeeded { response: None },
+    })
+    .await;
+    let at = rig.now().saturating_add_ms(1_000);
+    let retry = RetryPolicy { max_attempts: 3, backoff: Backoff::Fixed, initial_delay_ms: 2_000, max_delay_ms: 2_000 };
+    let draft = JobDraft { retry, ..draft("retried", Schedule::At { at }) };
+    let job = rig.create(draft.clone()).await;
+    rig.pass(1_500).await;
+    // As if the change had been accepted before the instant, and written after it.
+    rig.clock.jump(-800);
+    rig.replace(job.id, JobDraft { payload: "2".into(), ..draft }).await;
+    rig.clock.jump(800);
+    rig.pass(3_000).await;
+    let execution = rig.executions(job.id).await.pop().unwrap();
+    assert_eq!((execution.state, execution.attempt), (State::Succeeded, 2));
+    assert_eq!(rig.seen()[1].payload, "2", "by the job as it is now");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stopping_does_not_wait_for_attempts_for_ever_though_all_slots_are_taken() {
+    let rig = Rig::new().await;
+    let at = rig.now().saturating_add_ms(1_000);
+    let hang = ActionSpec { kind: ActionKind::Webhook, config: "hang".into() };
+    for n in 0..100 {
+        let name = format!("hanging-{n}");
+        rig.create(JobDraft { action: hang.clone(), timeout_ms: 86_400_000, ..draft(&name, Schedule::At { at }) })
+            .await;
+    }
+    rig.pass(1_500).await;
+    rig.until("all slots are taken", || rig.seen().len() == 64).await;
+    let clock = rig.clock.clone();
+    let ticking = tokio::spawn(async move {
+        loop {
+            clock.advance(50);
+            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        }
+    });
+    let rig = rig.restart(|_| Outcome::Succeeded { response: None }).await;
+    ticking.abort();
+    // What ran is tried again, and what had no slot starts for the first time: nothing is lost, and no attempt came twice.
+    rig.pass(3_000).await;
+    let seen = rig.seen();
+    let starts: HashSet<_> = seen.iter().map(|s| (s.execution, s.attempt)).collect();
+    assert_eq!(starts.len(), seen.len());
+    assert!(seen.len() > 64, "{}", seen.len());
 }

@@ -60,7 +60,8 @@ pub trait Store: Send + Sync + 'static {
     async fn extend(&self, extensions: Vec<Extension>) -> Result<Vec<Applied>>;
     /// Ends attempts: state, attempt row, backoff, all in one transaction.
     async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<Applied>>;
-    /// Reads running attempts whose lease ended before `now`, or whose node is not in `live_nodes`.
+    /// Reads running attempts that nobody runs any more. A node runs its attempts as long as it lives, by its own monotonic
+    /// clock, so those are lost when it is not in `live_nodes`; any other runner's when its lease ended before `now`.
     async fn load_expired(&self, now: Timestamp, live_nodes: &[String], limit: usize) -> Result<Vec<Expired>>;
 
     // Operators and history.
@@ -412,6 +413,8 @@ pub struct Granted {
     pub tenant: TenantId,
     /// Of which job.
     pub job: JobId,
+    /// In which version; its definition is what the attempt runs by.
+    pub job_version: u32,
     /// Its name.
     pub job_name: Arc<str>,
     /// What to do, by the job's current version.
@@ -458,8 +461,6 @@ pub struct Completion {
     pub error: Option<AttemptError>,
     /// What the target answered.
     pub response: Option<Response>,
-    /// Pauses the job in the same transaction.
-    pub pause_job: bool,
 }
 
 impl Completion {
@@ -472,13 +473,15 @@ impl Completion {
     }
 }
 
-/// Why an execution must not start, by what it was fired under (kind, version, instant) and its job as it is now (state,
-/// version, when that version was accepted). An instant that came before the change belongs to the old version and runs.
+/// Why an execution must not start, by what it was fired under (kind, version, instant), its attempts so far, and its job as
+/// it is now (state, version, when that version was accepted). An instant that came before the change belongs to the old
+/// version and runs; and one that has been tried is tried again, whatever became of its job meanwhile, unless that is gone.
 pub fn discard_reason(
-    (kind, fired_version, fire_at): (FireKind, u32, Timestamp),
+    (kind, fired_version, fire_at, attempt): (FireKind, u32, Timestamp, u32),
     (state, version, updated_at): (JobState, u32, Timestamp),
 ) -> Option<Reason> {
-    let stale = version != fired_version && fire_at > updated_at && kind == FireKind::Schedule;
+    let changed_before = version != fired_version && fire_at > updated_at;
+    let stale = changed_before && attempt == 0 && kind == FireKind::Schedule;
     match state {
         JobState::Deleted => Some(Reason::JobDeleted),
         JobState::Paused if stale => Some(Reason::Paused),

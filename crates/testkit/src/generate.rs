@@ -128,7 +128,6 @@ pub fn complete_fence(fence: AttemptFence, event: Event, outcome: AttemptOutcome
         wake_at: now.saturating_add_ms(1_000),
         error: None,
         response: None,
-        pause_job: false,
     }
 }
 
@@ -145,7 +144,6 @@ pub fn complete_unclaimed(claim: Claim) -> Completion {
         wake_at: now,
         error: None,
         response: None,
-        pause_job: false,
     }
 }
 

@@ -166,7 +166,6 @@ fn complete(
         wake_at: now,
         error: None,
         response: None,
-        pause_job: false,
     });
     let (completions, store): (Vec<Completion>, _) = (completions.collect(), store.clone());
     async move {

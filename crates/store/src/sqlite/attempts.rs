@@ -91,7 +91,7 @@ impl<'c> Ready<'c> {
             if !allowed || attempt != claim.attempt || wake_at > claim.now {
                 return Ok(Judged::Stale(state));
             }
-            match stale(&mut columns)? {
+            match stale(&mut columns, attempt)? {
                 None => return Ok(Judged::Ready(read(row)?)),
                 Some(reason) => reason,
             }
@@ -110,7 +110,7 @@ impl<'c> Ready<'c> {
 }
 
 /// Why an execution must not run, by its job as it is now. The columns stand at `kind`.
-fn stale(columns: &mut Columns<'_, '_>) -> Done<Option<Reason>> {
+fn stale(columns: &mut Columns<'_, '_>, attempt: u32) -> Done<Option<Reason>> {
     let kind = columns.code("fire kind", FireKind::from_code)?;
     let (job_version, fire_at) = (columns.next()?, columns.instant()?);
     columns.skip(1);
@@ -118,7 +118,7 @@ fn stale(columns: &mut Columns<'_, '_>) -> Done<Option<Reason>> {
         return Ok(Some(Reason::JobDeleted));
     };
     let (version, updated_at) = (columns.next()?, columns.instant()?);
-    Ok(discard_reason((kind, job_version, fire_at), (state, version, updated_at)))
+    Ok(discard_reason((kind, job_version, fire_at, attempt), (state, version, updated_at)))
 }
 
 /// What a runner needs, by the job as it is now.
@@ -126,7 +126,9 @@ fn granted(row: &Row<'_>, claim: &Claim, fence: u64, texts: &mut Texts) -> Done<
     let mut columns = Columns::of(row);
     columns.skip(5);
     let (fire_at, job) = (columns.instant()?, columns.job_id()?);
-    columns.skip(3);
+    columns.skip(1);
+    let job_version = columns.next()?;
+    columns.skip(1);
     let tenant = columns.tenant()?;
     let job_name: Arc<str> = columns.text()?.into();
     let kind = columns.code("action", ActionKind::from_code)?;
@@ -138,6 +140,7 @@ fn granted(row: &Row<'_>, claim: &Claim, fence: u64, texts: &mut Texts) -> Done<
         fence: AttemptFence { execution: claim.execution, attempt: claim.attempt + 1, fence },
         tenant,
         job,
+        job_version,
         job_name,
         action,
         payload: texts.share(columns.text()?),
@@ -290,7 +293,7 @@ impl<'c> Statements<'c> {
         expect_one(changed, fence.execution)
     }
 
-    /// Keeps the response, and pauses the job where that is wanted.
+    /// Keeps the response.
     fn keep_rest(&mut self, completion: &Completion, fence: u64) -> Done<()> {
         let execution = completion.execution();
         if let Some(response) = &completion.response {
@@ -302,17 +305,6 @@ impl<'c> Statements<'c> {
                 response.body,
             ])?;
             expect_one(changed, execution)?;
-        }
-        if completion.pause_job {
-            let seq = counters::take(self.connection, counters::CHANGE_SEQ, 1)?;
-            let mut pause = self.connection.prepare_cached(include_str!("sql/jobs/pause.sql"))?;
-            pause.execute(params![
-                execution.as_bytes(),
-                JobState::Paused.code(),
-                completion.finished_at.millis(),
-                JobState::Active.code(),
-                seq as i64,
-            ])?;
         }
         Ok(())
     }
@@ -339,7 +331,7 @@ impl<'c> Statements<'c> {
     }
 }
 
-/// Reads running attempts whose lease is over or whose node is gone.
+/// Reads running attempts whose node is gone, or whose lease is over where the runner is no node.
 pub(super) fn load_expired(
     connection: &Connection,
     now: Timestamp,
@@ -358,12 +350,14 @@ pub(super) fn load_expired(
         let fence = columns.number()?;
         let started_at = columns.instant()?;
         let worker: Option<String> = columns.next()?;
-        let node_lost = worker.as_deref().is_some_and(|worker| {
-            worker
-                .strip_prefix(NODE_PREFIX)
-                .is_some_and(|node| !live_nodes.contains(node) && !live_nodes.contains(worker))
-        });
-        if lease_over || node_lost {
+        // A node bounds its attempts by its monotonic clock; the lease, an instant of the wall clock, would end early when
+        // that jumps. It counts only for runners that cannot be asked whether they live.
+        let lost =
+            match worker.as_deref().and_then(|worker| worker.strip_prefix(NODE_PREFIX).map(|node| (worker, node))) {
+                Some((worker, node)) => !live_nodes.contains(node) && !live_nodes.contains(worker),
+                None => lease_over,
+            };
+        if lost {
             let fence = AttemptFence { execution: dispatch.execution, attempt: dispatch.attempt, fence };
             expired.push(Expired { fence, dispatch, retry: columns.retry()?, started_at });
         }

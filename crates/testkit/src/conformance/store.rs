@@ -74,6 +74,7 @@ macro_rules! store_suite {
                     a_missing_fence_fires_nothing,
                     manual_fires_need_no_fence,
                     a_newer_version_takes_its_instant_over,
+                    what_was_skipped_for_another_reason_is_not_refired,
                     an_attempt_that_began_is_not_refired,
                     skips_are_fenced_and_recorded,
                     verdicts_keep_the_order_of_the_batch,
@@ -112,7 +113,6 @@ macro_rules! store_suite {
                     an_unclaimed_success_is_one_write,
                     an_unclaimed_success_respects_the_guards_of_a_claim,
                     an_unclaimed_failure_is_refused,
-                    a_job_is_paused_with_the_completion,
                     attempts_are_listed_with_their_responses,
                 ]
             );

@@ -28,6 +28,7 @@ pub async fn a_claim_grants_the_current_definition(store: Fixture) {
         fence: AttemptFence { execution: id, attempt: 1, fence: granted.fence.fence },
         tenant: job.tenant,
         job: job.id,
+        job_version: job.version,
         job_name: job.name.as_str().into(),
         action: job.action.clone(),
         payload: job.payload.clone(),
@@ -159,7 +160,7 @@ pub async fn a_lease_is_extended_by_its_holder_only(store: Fixture) {
     assert_eq!(store.execution(id).await, before);
 }
 
-/// By time for everybody, by membership for nodes.
+/// By membership for nodes, by time for everybody else.
 pub async fn expired_leases_and_lost_nodes_are_found(store: Fixture) {
     let mut granted = Vec::new();
     for (n, worker) in [(1, "worker-1"), (2, "node:a"), (3, "node:b")] {
@@ -176,7 +177,8 @@ pub async fn expired_leases_and_lost_nodes_are_found(store: Fixture) {
     assert_eq!(expired(DUE, &["a"]).await, [granted[2].fence]);
     assert_eq!(expired(granted[0].lease_until, &["a", "b"]).await, [], "a lease includes its last instant");
     let over = granted[0].lease_until.saturating_add_ms(1);
-    assert_eq!(expired(over, &["a", "b"]).await.len(), 3);
+    assert_eq!(expired(over, &["a", "b"]).await, [granted[0].fence], "nodes that live keep theirs");
+    assert_eq!(expired(over, &[]).await.len(), 3);
     assert_eq!(store.load_expired(over, &[], 2).await.unwrap().len(), 2);
     let one = store.load_expired(DUE, &["a".into()], 10).await.unwrap().remove(0);
     assert_eq!((one.started_at, one.retry, one.dispatch.attempt), (DUE, granted[2].retry, 1));

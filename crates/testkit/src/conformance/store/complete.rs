@@ -4,9 +4,8 @@ use super::{DUE, Fixture};
 use crate::generate as g;
 use campanile_model::error::Kind;
 use campanile_model::execution::{AttemptError, AttemptOutcome, Reason, Response};
-use campanile_model::job::JobState;
 use campanile_model::lifecycle::{Event, State};
-use campanile_model::store::{Applied, AttemptFence, ChangeSeq, Completion, CompletionOf};
+use campanile_model::store::{Applied, AttemptFence, Completion, CompletionOf};
 use campanile_model::{ExecutionId, TenantId};
 
 async fn complete(store: &Fixture, completion: Completion) -> Applied {
@@ -218,27 +217,6 @@ pub async fn an_unclaimed_failure_is_refused(store: Fixture) {
     let wrong = Completion { event: Event::FailFinal, ..g::complete_unclaimed(g::claim(id, 0, DUE)) };
     assert_eq!(store.complete(vec![wrong]).await.unwrap_err().kind(), Kind::Bug);
     assert_eq!(store.execution(id).await, before);
-}
-
-/// A target that is gone for good: no further fire, a new version, seen by the owner.
-pub async fn a_job_is_paused_with_the_completion(store: Fixture) {
-    let (job, id) = store.pending(1).await;
-    let seen = store.load_changed(ChangeSeq::default(), 0).await.unwrap().upto;
-    let granted = store.granted(id, 0, DUE).await;
-    let failed = g::complete(&granted, Event::FailFinal, AttemptOutcome::Failed, DUE);
-    assert_eq!(complete(&store, Completion { pause_job: true, ..failed }).await, Applied::Done);
-    let paused = store.get_job(job.id).await.unwrap();
-    assert_eq!((paused.state, paused.version, paused.updated_at), (JobState::Paused, 2, DUE));
-    assert_eq!(paused.cursor.next_fire_at, None);
-    let changes = store.load_changed(seen, 10).await.unwrap().jobs;
-    assert_eq!(changes.iter().map(|job| (job.id, job.version)).collect::<Vec<_>>(), [(job.id, 2)]);
-    // A stale completion pauses nothing.
-    let (job, id) = store.pending(2).await;
-    let granted = store.granted(id, 0, DUE).await.fence;
-    let wrong = AttemptFence { fence: granted.fence + 9, ..granted };
-    let failed = g::complete_fence(wrong, Event::FailFinal, AttemptOutcome::Failed, DUE);
-    complete(&store, Completion { pause_job: true, ..failed }).await;
-    assert_eq!(store.get_job(job.id).await, Some(job));
 }
 
 /// I8: attempts are append-only; each keeps its own answer.

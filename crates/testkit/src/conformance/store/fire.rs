@@ -5,7 +5,7 @@ use crate::generate as g;
 use campanile_model::TenantId;
 use campanile_model::execution::{AttemptOutcome, Execution, Reason};
 use campanile_model::ids::{ExecutionId, FireKind};
-use campanile_model::job::{Job, Priority};
+use campanile_model::job::{Job, JobState, Priority};
 use campanile_model::lifecycle::{Event, State};
 use campanile_model::shard::{ShardFence, shard_of};
 use campanile_model::store::{Claimed, Fire, FireBatch, FireVerdict, Fired, Skip};
@@ -81,6 +81,11 @@ pub async fn a_missing_fence_fires_nothing(store: Fixture) {
         store.open_all().await.iter().copied().filter(|fence| fence.shard != shard).collect();
     let verdict = store.fire(batch(others, fires)).await.unwrap();
     assert_eq!(verdict, FireVerdict::EpochLost(vec![shard]));
+    // A caller with fences acts as an owner, and must own what it fires: by hand too.
+    let others: Arc<[ShardFence]> =
+        store.open_all().await.iter().copied().filter(|fence| fence.shard != shard).collect();
+    let verdict = store.fire(batch(others, vec![g::manual_fire(&job, DUE, "y")])).await.unwrap();
+    assert_eq!(verdict, FireVerdict::EpochLost(vec![shard]));
 }
 
 /// Nothing repeats a manual fire but its caller, whose key makes its id.
@@ -115,6 +120,19 @@ pub async fn a_newer_version_takes_its_instant_over(store: Fixture) {
     store.granted(id, 0, DUE).await;
 }
 
+/// Only a stale version gives way to a newer one; what was skipped for another reason stays skipped.
+pub async fn what_was_skipped_for_another_reason_is_not_refired(store: Fixture) {
+    for (n, state, reason) in [(1, JobState::Paused, Reason::Paused), (2, JobState::Deleted, Reason::JobDeleted)] {
+        let (job, id) = store.pending(n).await;
+        let changed = store.change(&job, g::at(55_000), |job| job.state = state).await;
+        assert_eq!(store.claimed(id, 0, DUE).await, Claimed::Discarded(reason));
+        let before = store.execution(id).await;
+        let newer = Job { version: changed.version + 1, ..changed };
+        assert_eq!(store.fired(vec![g::fire(&newer, DUE)]).await, [Fired::Exists]);
+        assert_eq!(store.execution(id).await, before);
+    }
+}
+
 /// What ran stays as it ran, whatever version comes later.
 pub async fn an_attempt_that_began_is_not_refired(store: Fixture) {
     let (job, id) = store.pending(1).await;
@@ -131,6 +149,27 @@ pub async fn an_attempt_that_began_is_not_refired(store: Fixture) {
     let newer = Job { version: 5, ..job };
     assert_eq!(store.fired(vec![g::fire(&newer, DUE)]).await, [Fired::Exists]);
     assert_eq!(store.execution(cancelled).await.state, State::Cancelled);
+
+    // A snooze leaves no attempt behind, and yet it ran.
+    let (job, snoozed) = store.pending(3).await;
+    let granted = store.granted(snoozed, 0, DUE).await;
+    store.complete(vec![g::complete(&granted, Event::Snooze, AttemptOutcome::Snoozed, DUE)]).await.unwrap();
+    let before = store.execution(snoozed).await;
+    assert_eq!((before.state, before.attempt), (State::Retrying, 0));
+    assert_eq!(store.fired(vec![g::fire(&Job { version: 5, ..job }, DUE)]).await, [Fired::Exists]);
+    assert_eq!(store.execution(snoozed).await, before);
+
+    // Discarded as stale between two attempts: the first one ran.
+    let (job, retried) = store.pending(4).await;
+    let granted = store.granted(retried, 0, DUE).await;
+    let failed = g::complete(&granted, Event::FailRetryable, AttemptOutcome::Failed, DUE);
+    let wake_at = failed.wake_at;
+    store.complete(vec![failed]).await.unwrap();
+    let changed = store.change(&job, g::at(55_000), |_| ()).await;
+    assert_eq!(store.claimed(retried, 1, wake_at).await, Claimed::Discarded(Reason::StaleVersion));
+    let before = store.execution(retried).await;
+    assert_eq!(store.fired(vec![g::fire(&changed, DUE)]).await, [Fired::Exists]);
+    assert_eq!(store.execution(retried).await, before);
 }
 
 /// A skip is an outcome of a fire, so it needs the same right.
