@@ -163,8 +163,6 @@ impl Planner {
         if known.is_some_and(|slot| self.slots[slot].version >= job.version) {
             return None;
         }
-        let Ok(plan) = self.plan(&job.plan) else { return Some(job.id) };
-        let offset_ms = spread_offset_ms(job.id, job.spread_ms) as u32;
         if let Some(slot) = known {
             self.remove(slot);
         }
@@ -173,6 +171,8 @@ impl Planner {
         if job.state != JobState::Active || next_at > self.horizon {
             return None;
         }
+        let Ok(plan) = self.plan(&job.plan) else { return Some(job.id) };
+        let offset_ms = spread_offset_ms(job.id, job.spread_ms) as u32;
         let (pool, policy) = (job.pool, job.catch_up);
         let slot = Slot {
             id: job.id,

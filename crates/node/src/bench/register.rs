@@ -72,7 +72,7 @@ async fn bulk(handle: &Handle, jobs: usize) -> Result<(), String> {
         bar.inc(count as u64);
         Ok(())
     });
-    calls.buffer_unordered(4).try_collect::<()>().await?;
+    calls.buffer_unordered(16).try_collect::<()>().await?;
     bar.finish_and_clear();
     Ok(())
 }

@@ -93,6 +93,8 @@ pub(super) struct Fold {
     /// Sorted pairs to insert, and the tail row up to which they reach.
     sorted: VecDeque<[u8; PAIR_BYTES]>,
     upto: i64,
+    /// How many pairs the last sort took off the count of the tail.
+    taken: usize,
 }
 
 impl Fold {
@@ -133,6 +135,7 @@ impl Fold {
     /// Forgets what was sorted: the tail has it still.
     pub(super) fn restart(&mut self) {
         self.sorted.clear();
+        self.tail.fetch_add(std::mem::take(&mut self.taken), Ordering::Relaxed);
     }
 
     fn sort(&mut self, connection: &Connection) -> Done<()> {
@@ -144,8 +147,10 @@ impl Fold {
             self.upto = row.get(0)?;
             pairs.extend_from_slice(row.get_ref(1)?.as_blob().unwrap_or_default().as_chunks().0);
         }
-        let left = if pairs.is_empty() { 0 } else { self.tail.load(Ordering::Relaxed).saturating_sub(pairs.len()) };
-        self.tail.store(left, Ordering::Relaxed);
+        let counted = self.tail.load(Ordering::Relaxed);
+        // The count is only about right; an empty tail sets it straight.
+        self.taken = if pairs.is_empty() { counted } else { counted.min(pairs.len()) };
+        self.tail.fetch_sub(self.taken, Ordering::Relaxed);
         pairs.sort_unstable();
         self.sorted = pairs.into();
         Ok(())

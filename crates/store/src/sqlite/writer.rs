@@ -91,11 +91,8 @@ impl Loop {
     fn run(mut self) {
         while let Some(group) = self.next_group() {
             settle(&self.connection, group, &self.location);
-            while self.fold.is_due(self.receiver.is_empty()) {
-                if !self.fold_slice() {
-                    break;
-                }
-            }
+            // Somebody who waits is served between any two slices.
+            while self.fold.is_due(self.receiver.is_empty()) && self.fold_slice() && self.receiver.is_empty() {}
         }
     }
 
@@ -118,9 +115,19 @@ impl Loop {
 
     /// Folds a slice of the history; `false` when that must wait.
     fn fold_slice(&mut self) -> bool {
-        let done = begin(&self.connection, &self.location)
-            .and_then(|()| self.fold.slice(&self.connection).map_err(Trouble::Command))
-            .and_then(|()| commit(&self.connection, &self.location));
+        let (connection, fold) = (&self.connection, &mut self.fold);
+        // A panic must not end the thread that everybody's writes depend on.
+        let sliced = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            begin(connection, &self.location)
+                .and_then(|()| fold.slice(connection).map_err(Trouble::Command))
+                .and_then(|()| commit(connection, &self.location))
+        }));
+        let Ok(done) = sliced else {
+            roll_back(&self.connection);
+            self.fold.restart();
+            tracing::error!("folding the history panicked; it stays in the tail");
+            return false;
+        };
         if let Err(trouble) = done {
             roll_back(&self.connection);
             self.fold.restart();

@@ -7,7 +7,7 @@
 use super::{DUE, Fixture};
 use crate::generate as g;
 use campanile_model::execution::{AttemptOutcome, Reason};
-use campanile_model::job::Job;
+use campanile_model::job::{Job, JobState};
 use campanile_model::lifecycle::{self, Event, State};
 use campanile_model::store::{Applied, AttemptFence, Claimed, Extension, Fired, JobKey, Put};
 use campanile_model::{ExecutionId, Timestamp};
@@ -79,9 +79,11 @@ async fn attempt(store: &Fixture, job: &Job, id: ExecutionId, event: Event) -> R
         Event::FailRetryable | Event::FailFinal => end(AttemptOutcome::Failed).await,
         Event::Snooze => end(AttemptOutcome::Snoozed).await,
         Event::Discard => {
-            assert_eq!(store.put(g::change(job, g::at(55_500), |_| ())).await, Put::Done);
+            // A job that is gone takes what waits with it, tried or not.
+            let gone = g::change(job, g::at(55_500), |job| job.state = JobState::Deleted);
+            assert_eq!(store.put(gone).await, Put::Done);
             match store.claimed(id, row.attempt, LATER).await {
-                Claimed::Discarded(Reason::StaleVersion) => Ok(()),
+                Claimed::Discarded(Reason::JobDeleted) => Ok(()),
                 Claimed::Stale { state } => Err(Some(state)),
                 other => panic!("{other:?}"),
             }
