@@ -55,6 +55,7 @@ struct Bucket {
 }
 
 const CHUNK: usize = 512;
+const KEEP: usize = 16;
 
 impl Bucket {
     fn len(&self) -> usize {
@@ -81,6 +82,10 @@ impl Bucket {
             out.extend(last.drain(from..));
             if !last.is_empty() {
                 return false;
+            }
+            // A small first chunk stays for the slot's next turn, so that quiet times allocate nothing.
+            if self.chunks.len() == 1 && self.chunks[0].capacity() <= KEEP {
+                return true;
             }
             self.chunks.pop();
         }

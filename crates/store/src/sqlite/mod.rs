@@ -88,7 +88,7 @@ const PAGE_BYTES: u64 = 4_096;
 /// Pages of the log that gather before they are copied into the file: 16 MB.
 const COPY_PAGES: i64 = 4_096;
 /// Page cache of a reader, beside what it maps.
-const READER_CACHE_BYTES: i64 = 16 << 20;
+const READER_CACHE_BYTES: i64 = 4 << 20;
 /// Prepared statements kept per connection; more than there are `.sql` files.
 const STATEMENTS_MAX: usize = 64;
 /// The key under which `meta` keeps the zone database that the cursors were computed with.
