@@ -10,18 +10,19 @@
 //! store lets it take over the rows that the older one made ahead of their instant.
 
 use crate::wheel::{Entry, Wheel};
-use campanile_model::action::ActionKind;
-use campanile_model::catch_up::{self, CatchUp, Series};
+use campanile_model::catch_up::{self, Series};
 use campanile_model::ids::FireKind;
-use campanile_model::job::{Cursor, JobState, Priority, next_fire, spread_offset_ms};
-use campanile_model::queue::Dispatch;
+use campanile_model::job::{Cursor, JobState, spread_offset_ms};
 use campanile_model::schedule::Plan;
 use campanile_model::shard::{ShardId, shard_of};
 use campanile_model::store::{CursorMove, Fire, PlannedJob, Skip};
-use campanile_model::{ExecutionId, JobId, TenantId, Timestamp, limits};
+use campanile_model::{ExecutionId, JobId, Timestamp, limits};
 use hashbrown::HashTable;
+use slots::{Class, Interner, Slab, Slot};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+
+mod slots;
 
 /// The jobs of the owned shards whose next fire is near.
 pub struct Planner {
@@ -40,46 +41,6 @@ pub struct Planner {
     horizon: Timestamp,
     plans: HashMap<Arc<str>, Arc<Plan>>,
     classes: Interner<Class>,
-}
-
-/// A planned job; kept small, since there may be millions: `MAX` stands for none in its instants and counts.
-struct Slot {
-    id: JobId,
-    /// `None` for a one-off: there is nothing after its only fire.
-    plan: Option<Arc<Plan>>,
-    /// No fire after this.
-    ends_at: Timestamp,
-    /// The next fire to hand out.
-    planned_at: Timestamp,
-    /// The next fire to become durable.
-    committed_at: Timestamp,
-    /// The last fire that is durable.
-    last_at: Timestamp,
-    /// What the store's cursor says.
-    flushed_at: Timestamp,
-    /// Fires left from `planned_at` on.
-    planned_left: u32,
-    /// Fires left from `committed_at` on.
-    committed_left: u32,
-    version: u32,
-    generation: u32,
-    tenant: TenantId,
-    offset_ms: u32,
-    class: u32,
-    /// Whether the store's cursor lags behind what is durable.
-    dirty: bool,
-    /// Whether its next fire lies beyond the horizon and so is not in the wheel.
-    parked: bool,
-    live: bool,
-}
-
-/// What many jobs have in common.
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Class {
-    pool: Arc<str>,
-    policy: CatchUp,
-    priority: Priority,
-    action: ActionKind,
 }
 
 /// What `due` hands out: write it, then give `moves` back to `committed`.
@@ -447,103 +408,6 @@ fn hash(id: JobId) -> u64 {
     let mut half = [0; 8];
     half.copy_from_slice(&id.as_bytes()[8..]);
     u64::from_be_bytes(half).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
-}
-
-impl Slot {
-    /// The committed cursor as far as its instants have come: fires that are durable ahead of theirs do not count yet.
-    fn come(&self, now: Timestamp) -> (Timestamp, u32) {
-        if self.last_at <= now {
-            return (self.committed_at, self.committed_left);
-        }
-        let Some(plan) = &self.plan else { return (self.last_at, self.committed_left) };
-        let offset_ms = self.offset_ms.into();
-        let next = |after: Timestamp| next_fire(plan, offset_ms, after).filter(|&at| at <= self.last_at);
-        let first = next(now).unwrap_or(self.last_at);
-        let fires_left = match self.committed_left {
-            u32::MAX => u32::MAX,
-            // Counted one by one: the lead holds only a few.
-            left => left.saturating_add(1 + std::iter::successors(next(first), |&at| next(at)).count() as u32),
-        };
-        (first, fires_left)
-    }
-
-    fn dispatch(&self, fire_at: Timestamp, class: &Class) -> Dispatch {
-        Dispatch {
-            execution: ExecutionId::scheduled(self.tenant, self.id, fire_at),
-            job: self.id,
-            fire_at,
-            pool: class.pool.clone(),
-            tenant: self.tenant,
-            job_version: self.version,
-            attempt: 0,
-            priority: class.priority,
-            action: class.action,
-        }
-    }
-}
-
-/// Slots in chunks: there may be millions, which must neither be moved to grow nor reserve twice what they need.
-#[derive(Default)]
-struct Slab {
-    /// All full but the last.
-    chunks: Vec<Vec<Slot>>,
-}
-
-/// Some 64 KiB a chunk: of the sizes tried, the one of which the allocator wasted least.
-const CHUNK: usize = 680;
-
-impl Slab {
-    fn push(&mut self, slot: Slot) -> u32 {
-        if self.chunks.last().is_none_or(|last| last.len() == CHUNK) {
-            self.chunks.push(Vec::with_capacity(CHUNK));
-        }
-        let before = (self.chunks.len() - 1) * CHUNK;
-        let last = self.chunks.last_mut().expect("a chunk with room was just made");
-        last.push(slot);
-        (before + last.len() - 1) as u32
-    }
-}
-
-impl std::ops::Index<u32> for Slab {
-    type Output = Slot;
-
-    fn index(&self, index: u32) -> &Slot {
-        &self.chunks[index as usize / CHUNK][index as usize % CHUNK]
-    }
-}
-
-impl std::ops::IndexMut<u32> for Slab {
-    fn index_mut(&mut self, index: u32) -> &mut Slot {
-        &mut self.chunks[index as usize / CHUNK][index as usize % CHUNK]
-    }
-}
-
-/// Few distinct values, each kept once and named by a small number.
-struct Interner<T> {
-    values: Vec<T>,
-    by_value: HashMap<T, u32>,
-}
-
-impl<T> Default for Interner<T> {
-    fn default() -> Self {
-        Self { values: Vec::new(), by_value: HashMap::new() }
-    }
-}
-
-impl<T: Clone + Eq + std::hash::Hash> Interner<T> {
-    fn intern(&mut self, value: T) -> u32 {
-        if let Some(&number) = self.by_value.get(&value) {
-            return number;
-        }
-        let number = self.values.len() as u32;
-        self.values.push(value.clone());
-        self.by_value.insert(value, number);
-        number
-    }
-
-    fn get(&self, number: u32) -> &T {
-        &self.values[number as usize]
-    }
 }
 
 #[cfg(test)]

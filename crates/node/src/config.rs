@@ -7,6 +7,7 @@
 
 mod settings;
 
+use campanile_client::wire::input::distance;
 use campanile_model::limits;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -297,21 +298,6 @@ fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let last = |key: &str| key.rsplit('.').next().unwrap_or_default().to_owned();
     let by_distance = known.iter().map(|key| (distance(name, key).min(distance(&last(name), &last(key)) + 1), *key));
     by_distance.min().filter(|(distance, _)| *distance <= 3).map(|(_, key)| key)
-}
-
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let change = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

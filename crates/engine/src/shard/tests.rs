@@ -1,9 +1,13 @@
 //! The planner: rows in, fires out, no store and no clock.
 
 use super::*;
+use campanile_model::TenantId;
+use campanile_model::action::ActionKind;
+use campanile_model::catch_up::CatchUp;
 use campanile_model::catch_up::CatchUpMode;
 use campanile_model::execution::Reason;
 use campanile_model::job::POOL_SHORT;
+use campanile_model::job::Priority;
 use campanile_model::limits;
 
 const MINUTE: i64 = 60_000;

@@ -130,25 +130,3 @@ async fn who_was_woken_for_one_pool_and_took_from_another_lets_others_have_it() 
     let left = if &*taken[0].pool == "short" { queue.receive(&any_one).await } else { second.await };
     assert_eq!(left.unwrap().len(), 1);
 }
-
-/// Not a test: `cargo test -p campanile-queue --release -- --ignored --nocapture a_million`.
-#[tokio::test]
-#[ignore = "prints how fast it is"]
-#[allow(clippy::disallowed_methods, reason = "measures real time")]
-async fn a_million_items() {
-    let queue = MemoryQueue::new();
-    let mut items = Vec::new();
-    for n in 0..1_000_000u64 {
-        items.push(dispatch(n, n as u32 % 50, Priority::ALL[n as usize % 4], "short", ActionKind::Noop));
-    }
-    let start = std::time::Instant::now();
-    for part in items.chunks(1_000) {
-        queue.publish(part.to_vec()).await.unwrap();
-    }
-    let published = start.elapsed();
-    let mut count = 0;
-    while count < 1_000_000 {
-        count += queue.receive(&any(1_000)).await.unwrap().len();
-    }
-    println!("published in {published:?}, received in {:?}", start.elapsed() - published);
-}
