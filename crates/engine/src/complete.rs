@@ -9,6 +9,7 @@ use crate::dispatch::Dispatcher;
 use crate::fire::persist;
 use crate::intake::{self, Change};
 use campanile_model::execution::Outcome;
+use campanile_model::job::JobState;
 use campanile_model::lifecycle::{self, Event};
 use campanile_model::queue::Dispatch;
 use campanile_model::retry::RetryPolicy;
@@ -108,7 +109,7 @@ async fn record(ctx: &Context, completions: Vec<Completion>) -> Vec<Applied> {
 /// crash before this leaves it to the next fire's answer.
 async fn pause_job(ctx: &Context, dispatch: &Dispatch, version: u32) {
     let change = Change { if_match: Some(version), keyed: None };
-    match intake::pause(ctx, dispatch.tenant, &JobKey::Id(dispatch.job), change).await {
+    match intake::set_state(ctx, dispatch.tenant, &JobKey::Id(dispatch.job), JobState::Paused, change).await {
         Ok(_) => tracing::warn!(job = %dispatch.job, "the target is gone for good; the job is paused"),
         Err(error) => tracing::info!(%error, job = %dispatch.job, "the target is gone, and the job has changed"),
     }

@@ -168,42 +168,43 @@ pub async fn preview_replace(ctx: &Context, tenant: TenantId, key: &JobKey, draf
     redefine(ctx, tenant, &draft, &old).map(|(job, _)| job)
 }
 
-/// Stops a job's fires until it is resumed.
-pub async fn pause(ctx: &Context, tenant: TenantId, key: &JobKey, change: Change) -> Result<Accepted> {
-    update(ctx, tenant, key, change, |ctx, old| {
-        let mut job = next_version(ctx, old);
-        job.state = JobState::Paused;
-        job.cursor = Cursor { next_fire_at: None, fires_left: left_at_change(old, job.updated_at)? };
-        let skip = owed(&job, old, Reason::Paused);
-        Ok((job, skip))
-    })
-    .await
+/// Pauses, resumes or deletes a job.
+pub async fn set_state(
+    ctx: &Context,
+    tenant: TenantId,
+    key: &JobKey,
+    state: JobState,
+    change: Change,
+) -> Result<Accepted> {
+    update(ctx, tenant, key, change, |ctx, old| in_state(ctx, old, state)).await
 }
 
-/// Lets a paused job fire again, from now on. What came due meanwhile is recorded as skipped.
-pub async fn resume(ctx: &Context, tenant: TenantId, key: &JobKey, change: Change) -> Result<Accepted> {
-    update(ctx, tenant, key, change, |ctx, old| {
-        let mut job = next_version(ctx, old);
-        job.state = JobState::Active;
-        if old.state == JobState::Paused {
-            job.cursor = job.cursor_after(&decode(&job.plan)?, job.updated_at, old.cursor.fires_left);
+/// The job that `set_state` would make.
+pub async fn preview_state(ctx: &Context, tenant: TenantId, key: &JobKey, state: JobState) -> Result<Job> {
+    let old = find(ctx, tenant, key).await?;
+    in_state(ctx, &old, state).map(|(job, _)| job)
+}
+
+/// The old job in another state, and what that does to fires that had no outcome yet.
+fn in_state(ctx: &Context, old: &Job, state: JobState) -> Result<(Job, Option<Skip>)> {
+    let mut job = Job { version: old.version + 1, updated_at: change_instant(ctx, old), state, ..old.clone() };
+    let skip = match state {
+        JobState::Paused => {
+            job.cursor = Cursor { next_fire_at: None, fires_left: left_at_change(old, job.updated_at)? };
+            owed(&job, old, Reason::Paused)
         }
-        let skip = owed(&job, old, Reason::Paused).filter(|_| old.state == JobState::Paused);
-        Ok((job, skip))
-    })
-    .await
-}
-
-/// Deletes a job: no fire starts any more, its history stays, its name is free.
-pub async fn delete(ctx: &Context, tenant: TenantId, key: &JobKey, change: Change) -> Result<Accepted> {
-    update(ctx, tenant, key, change, |ctx, old| {
-        let mut job = next_version(ctx, old);
-        job.state = JobState::Deleted;
-        job.cursor.next_fire_at = None;
-        let skip = owed(&job, old, Reason::JobDeleted);
-        Ok((job, skip))
-    })
-    .await
+        JobState::Deleted => {
+            job.cursor.next_fire_at = None;
+            owed(&job, old, Reason::JobDeleted)
+        }
+        // From now on: what came due meanwhile is not made up for.
+        JobState::Active if old.state == JobState::Paused => {
+            job.cursor = job.cursor_after(&decode(&job.plan)?, job.updated_at, old.cursor.fires_left);
+            owed(&job, old, Reason::Paused)
+        }
+        JobState::Active => None,
+    };
+    Ok((job, skip))
 }
 
 /// Reads, changes and writes a job under its version, again when somebody else was faster and the caller set no version.
@@ -347,10 +348,6 @@ fn schedule_pointer(schedule: &Schedule, code: &str) -> &'static str {
         Schedule::After { .. } => "/schedule/after",
         Schedule::None => "/schedule",
     }
-}
-
-fn next_version(ctx: &Context, old: &Job) -> Job {
-    Job { version: old.version + 1, updated_at: change_instant(ctx, old), ..old.clone() }
 }
 
 /// When a change counts from: now, but never before the version that it replaces, should the clock have gone back.

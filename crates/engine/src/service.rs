@@ -12,7 +12,7 @@ use crate::{complete, reap, rezone, worker};
 use campanile_model::action::Runner;
 use campanile_model::execution::Execution;
 use campanile_model::ids::FireKind;
-use campanile_model::job::Job;
+use campanile_model::job::{Job, JobState};
 use campanile_model::queue::{Depth, Dispatch};
 use campanile_model::schedule::zone_database_version;
 use campanile_model::store::{
@@ -196,17 +196,22 @@ impl Handle {
 
     /// Deletes a job.
     pub async fn delete(&self, tenant: TenantId, key: &JobKey, change: Change) -> Result<Accepted> {
-        self.changed(intake::delete(&self.ctx, tenant, key, change).await)
+        self.changed(intake::set_state(&self.ctx, tenant, key, JobState::Deleted, change).await)
     }
 
     /// Stops a job's fires until it is resumed.
     pub async fn pause(&self, tenant: TenantId, key: &JobKey, change: Change) -> Result<Accepted> {
-        self.changed(intake::pause(&self.ctx, tenant, key, change).await)
+        self.changed(intake::set_state(&self.ctx, tenant, key, JobState::Paused, change).await)
     }
 
     /// Lets a paused job fire again, from now on.
     pub async fn resume(&self, tenant: TenantId, key: &JobKey, change: Change) -> Result<Accepted> {
-        self.changed(intake::resume(&self.ctx, tenant, key, change).await)
+        self.changed(intake::set_state(&self.ctx, tenant, key, JobState::Active, change).await)
+    }
+
+    /// The job that `pause`, `resume` or `delete` would make.
+    pub async fn preview_state(&self, tenant: TenantId, key: &JobKey, state: JobState) -> Result<Job> {
+        intake::preview_state(&self.ctx, tenant, key, state).await
     }
 
     /// Fires a job now, whatever its schedule. With a key, asking again names the same execution.

@@ -11,7 +11,6 @@ use campanile_client::wire::input::{Faults, Fields, JobInput};
 use campanile_client::wire::{self, ExecuteRequest, FieldProblem, JobSpec, Problem, json};
 use campanile_engine::intake::{Change, Create, JobDraft};
 use campanile_model::job::{Job, JobState};
-use campanile_model::schedule::Plan;
 use campanile_model::store::JobKey;
 use campanile_model::{Error, Kind};
 use http::{HeaderName, HeaderValue, StatusCode};
@@ -309,16 +308,10 @@ pub(super) async fn resume_job(State(app): State<App>, head: Head, Path(job): Pa
 
 /// The job as it would be in another state.
 async fn would_be(asked: &Asked<'_>, state: JobState) -> Answer {
-    let now = asked.app.engine.now();
-    let mut job = asked.current().await?;
-    let was_paused = job.state == JobState::Paused;
-    job.state = state;
-    if state == JobState::Active && was_paused {
-        let plan = Plan::decode(&job.plan).map_err(|error| Error::new(Kind::Corrupt, error.to_string()))?;
-        job.cursor = job.cursor_after(&plan, now, job.cursor.fires_left);
-    }
-    job.version += 1;
-    Ok(json(StatusCode::OK, &convert::job_preview(&job, now)))
+    let engine = &asked.app.engine;
+    let current = asked.current().await?;
+    let job = engine.preview_state(asked.app.tenant(), &JobKey::Id(current.id), state).await?;
+    Ok(json(StatusCode::OK, &convert::job_preview(&job, engine.now())))
 }
 
 /// Run a job now
