@@ -5,6 +5,7 @@ use crate::{App, etag, idempotency};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use campanile_client::wire::FieldProblem;
 use campanile_client::wire::input::nearest;
 use campanile_client::wire::json;
 use campanile_model::schedule::parse_duration_ms;
@@ -182,6 +183,33 @@ impl<const MAX: usize> FromRequest<App> for Body<MAX> {
         };
         json::check(&bytes, limits::JSON_DEPTH_MAX).map_err(malformed)?;
         Ok(Self { bytes, _permit: permit })
+    }
+}
+
+/// The body of a request that takes none: nothing, or an empty object. Anything else is refused rather than ignored: its
+/// sender would take it for done.
+pub(crate) struct NoBody;
+
+/// More than enough for nothing.
+const NO_BODY_BYTES_MAX: usize = 16 * 1024;
+
+impl FromRequest<App> for NoBody {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
+        if axum::body::HttpBody::is_end_stream(request.body()) {
+            return Ok(Self);
+        }
+        let body = Body::<NO_BODY_BYTES_MAX>::from_request(request, app).await?;
+        match json::members(body.text()).map(|members| members.first().map(|(name, _)| name.clone())) {
+            Some(None) => Ok(Self),
+            Some(Some(name)) => {
+                let shown: String = name.chars().take(64).flat_map(char::escape_debug).collect();
+                let fault = FieldProblem::new("", "field_unknown", format!("there is no field `{shown}`"));
+                Err(Refusal::invalid(vec![fault.hint("this request takes no body")]))
+            }
+            None => Err(Refusal::bad_request("json_invalid", "this request takes no body, or an empty object")),
+        }
     }
 }
 

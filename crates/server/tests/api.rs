@@ -384,3 +384,28 @@ async fn secrets_go_in_and_never_come_out() {
     let back = rig.ask(Method::PUT, "/v1/jobs/name:signed", &[JSON], shown).await;
     assert_eq!(back.refusal(), (422, "secret_invalid".into()));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_without_a_body_refuse_one_instead_of_ignoring_it() {
+    let rig = Rig::manual().await;
+    rig.create("a", "").await;
+    for path in ["/v1/jobs/name:a/run", "/v1/jobs/name:a/trigger", "/v1/jobs/name:a/pause", "/v1/jobs/name:a/resume"] {
+        let unknown = rig.post(path, r#"{"payload":{"x":2}}"#).await;
+        assert_eq!(unknown.refusal(), (400, "field_unknown".into()), "{path}");
+        assert_eq!(rig.post(path, "{bad").await.refusal(), (400, "json_invalid".into()), "{path}");
+        assert_eq!(rig.post(path, "[]").await.refusal(), (400, "json_invalid".into()), "{path}");
+        let text = rig.ask(Method::POST, path, &[("content-type", "text/plain")], "zzz").await;
+        assert_eq!(text.status.as_u16(), 415, "{path}");
+    }
+    assert_eq!(rig.get("/v1/jobs/name:a").await.json()["version"], 1, "nothing happened");
+    assert_eq!(rig.post("/v1/jobs/name:a/pause", "{}").await.status.as_u16(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_execution_that_nobody_can_take_says_so() {
+    let rig = Rig::manual().await;
+    let body = r#"{"name":"w","target":{"pool":"batch-etl","handler":"generate_invoices"}}"#;
+    assert_eq!(rig.post("/v1/jobs", body).await.status.as_u16(), 201);
+    let run = rig.post("/v1/jobs/name:w/run", "").await;
+    assert_eq!((&run.json()["state"], &run.json()["reason"]), (&json!("PENDING"), &json!("NO_WORKER")), "{}", run.text);
+}

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use campanile_client::wire::{self, json};
-use campanile_model::action::ActionSpec;
+use campanile_model::action::{ActionSpec, Runner};
 use campanile_model::catch_up::{CatchUp, CatchUpMode};
 use campanile_model::execution::{Attempt, AttemptError, Execution, Response};
 use campanile_model::job::{Job, JobState, Window, next_fire};
@@ -193,6 +193,12 @@ fn tenant_name(tenant: TenantId) -> String {
     if tenant == TenantId::DEFAULT { TenantId::DEFAULT_NAME.to_owned() } else { tenant.0.to_string() }
 }
 
+/// Why an execution that is not final does not run yet, where that is not plain.
+fn waits_for(execution: &Execution) -> Option<&'static str> {
+    // No release has a protocol for external workers yet, so that nobody can take it.
+    (execution.state == State::Pending && execution.action.runner() == Runner::Worker).then_some("NO_WORKER")
+}
+
 /// An execution, as shown.
 pub fn execution(execution: &Execution) -> wire::Execution {
     let (id, state) = (execution.id.to_string(), execution.state.as_str().to_owned());
@@ -210,7 +216,7 @@ pub fn execution(execution: &Execution) -> wire::Execution {
         status: state.clone(),
         state,
         is_final: execution.state.is_final(),
-        reason: execution.reason.map(|reason| reason.as_str().to_owned()),
+        reason: execution.reason.map(|reason| reason.as_str()).or_else(|| waits_for(execution)).map(str::to_owned),
         attempt: execution.attempt,
         fence_token: execution.fence,
         priority: execution.priority.as_str().to_owned(),

@@ -3,7 +3,7 @@
 use super::jobs::page_answer;
 use crate::limits::WAIT_MAX;
 use crate::problem::Refusal;
-use crate::request::{Answer, Head, execution_id, job_key, json};
+use crate::request::{Answer, Head, NoBody, execution_id, job_key, json};
 use crate::{App, convert, cursor};
 use axum::extract::{Path, State};
 use campanile_client::wire::{self, Page, Problem};
@@ -141,7 +141,12 @@ pub(super) async fn list_attempts(State(app): State<App>, head: Head, Path(execu
         (status = 202, description = "Cancelled", body = wire::Execution),
         (status = 404, description = "There is no such execution", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "It is over already; `state` says how", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn cancel_execution(State(app): State<App>, head: Head, Path(execution): Path<String>) -> Answer {
+pub(super) async fn cancel_execution(
+    State(app): State<App>,
+    head: Head,
+    Path(execution): Path<String>,
+    _: NoBody,
+) -> Answer {
     let dry_run = head.params(&["dry_run"])?.flag("dry_run")?;
     let id = execution_id(&execution)?;
     if dry_run {

@@ -4,7 +4,7 @@ use super::jobs::{accepted_answer, at_sent, find, job_answer, keyed, no_job, rea
 use crate::etag::{self, IfMatch};
 use crate::idempotency::fingerprint;
 use crate::problem::Refusal;
-use crate::request::{Answer, Head, JobBody, job_key, json};
+use crate::request::{Answer, Head, JobBody, NoBody, job_key, json};
 use crate::{App, convert};
 use axum::extract::{Path, State};
 use campanile_client::wire::input::{Faults, Fields, JobInput};
@@ -276,7 +276,7 @@ pub(super) async fn delete_job(State(app): State<App>, head: Head, Path(job): Pa
     responses(
         (status = 200, description = "Paused", body = wire::Job),
         (status = 404, description = "There is no such job", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn pause_job(State(app): State<App>, head: Head, Path(job): Path<String>) -> Answer {
+pub(super) async fn pause_job(State(app): State<App>, head: Head, Path(job): Path<String>, _: NoBody) -> Answer {
     let asked = Asked::new(&app, &head, "POST /v1/jobs/{job}/pause", &job, "{}")?;
     if head.params(&["dry_run"])?.flag("dry_run")? {
         return would_be(&asked, JobState::Paused).await;
@@ -297,7 +297,7 @@ pub(super) async fn pause_job(State(app): State<App>, head: Head, Path(job): Pat
     responses(
         (status = 200, description = "Resumed", body = wire::Job),
         (status = 404, description = "There is no such job", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn resume_job(State(app): State<App>, head: Head, Path(job): Path<String>) -> Answer {
+pub(super) async fn resume_job(State(app): State<App>, head: Head, Path(job): Path<String>, _: NoBody) -> Answer {
     let asked = Asked::new(&app, &head, "POST /v1/jobs/{job}/resume", &job, "{}")?;
     if head.params(&["dry_run"])?.flag("dry_run")? {
         return would_be(&asked, JobState::Active).await;
@@ -326,7 +326,7 @@ async fn would_be(asked: &Asked<'_>, state: JobState) -> Answer {
         (status = 202, description = "Accepted", body = wire::Execution,
             headers(("Location" = String, description = "The execution's address"))),
         (status = 404, description = "There is no such job", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn run_job(State(app): State<App>, head: Head, Path(job): Path<String>) -> Answer {
+pub(super) async fn run_job(State(app): State<App>, head: Head, Path(job): Path<String>, _: NoBody) -> Answer {
     run(&app, &head, &job).await
 }
 
@@ -336,7 +336,7 @@ pub(super) async fn run_job(State(app): State<App>, head: Head, Path(job): Path<
 #[utoipa::path(post, path = "/v1/jobs/{job}/trigger", tag = "Jobs", operation_id = "triggerJob",
     params(("job" = String, Path, description = "Id, or `name:` and a name")),
     responses((status = 202, description = "Accepted", body = wire::Execution)))]
-pub(super) async fn trigger_job(State(app): State<App>, head: Head, Path(job): Path<String>) -> Answer {
+pub(super) async fn trigger_job(State(app): State<App>, head: Head, Path(job): Path<String>, _: NoBody) -> Answer {
     run(&app, &head, &job).await
 }
 
