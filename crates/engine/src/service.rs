@@ -266,12 +266,34 @@ impl Handle {
 
     /// Cancels an execution. A cancel that is acknowledged before the start means no start.
     pub async fn cancel(&self, tenant: TenantId, execution: ExecutionId) -> Result<Execution> {
+        self.cancel_once(tenant, execution, None).await.map(|(execution, _)| execution)
+    }
+
+    /// The same under a caller's key: asking again gets the same answer, and says that it was asked before.
+    pub async fn cancel_once(
+        &self,
+        tenant: TenantId,
+        execution: ExecutionId,
+        caller_key: Option<String>,
+    ) -> Result<(Execution, bool)> {
         let now = self.ctx.clock.now();
-        let verdict = self.ctx.store.cancel(tenant, vec![execution], now).await?.pop();
+        let idempotency = caller_key.map(|key| Idempotency {
+            scope: format!("{} cancel {execution}", tenant.0),
+            key,
+            fingerprint: 0,
+            answer: Answer { status: 202, body: execution.to_string() },
+            expires_at: now.saturating_add_ms(limits::IDEMPOTENCY_MS as i64),
+        });
+        if let Some(key) = &idempotency
+            && self.ctx.store.recall(tenant, &key.scope, &key.key, now).await?.is_some()
+        {
+            return Ok((self.execution(tenant, execution).await?, true));
+        }
+        let verdict = self.ctx.store.cancel(tenant, vec![execution], now, idempotency).await?.pop();
         match verdict {
             Some(Applied::Done) => {
                 self.running.abort(execution);
-                self.execution(tenant, execution).await
+                Ok((self.execution(tenant, execution).await?, false))
             }
             Some(Applied::Stale { state }) => {
                 let message = format!("{execution} is {} already", state.as_str());

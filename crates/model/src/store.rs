@@ -66,8 +66,14 @@ pub trait Store: Send + Sync + 'static {
 
     // Operators and history.
 
-    /// Cancels executions.
-    async fn cancel(&self, tenant: TenantId, executions: Vec<ExecutionId>, now: Timestamp) -> Result<Vec<Applied>>;
+    /// Cancels executions. An answer to remember is remembered with it, if all of them are cancelled by this.
+    async fn cancel(
+        &self,
+        tenant: TenantId,
+        executions: Vec<ExecutionId>,
+        now: Timestamp,
+        idempotency: Option<Idempotency>,
+    ) -> Result<Vec<Applied>>;
     /// Reads executions.
     async fn get_executions(&self, tenant: TenantId, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>>;
     /// Lists executions, newest first.

@@ -409,3 +409,18 @@ async fn an_execution_that_nobody_can_take_says_so() {
     let run = rig.post("/v1/jobs/name:w/run", "").await;
     assert_eq!((&run.json()["state"], &run.json()["reason"]), (&json!("PENDING"), &json!("NO_WORKER")), "{}", run.text);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_under_a_key_is_answered_again() {
+    let rig = Rig::manual().await;
+    let body = r#"{"name":"w","target":{"pool":"batch-etl","handler":"generate_invoices"}}"#;
+    rig.post("/v1/jobs", body).await;
+    let run = rig.post("/v1/jobs/name:w/run", "").await.json();
+    let path = format!("/v1/executions/{}/cancel", run["id"].as_str().unwrap());
+    let cancel = async |key: &'static str| rig.ask(Method::POST, &path, &[("idempotency-key", key)], "").await;
+    let first = cancel("c").await;
+    assert_eq!((first.status.as_u16(), first.header("idempotency-replayed")), (202, ""), "{}", first.text);
+    let again = cancel("c").await;
+    assert_eq!((again.status.as_u16(), again.header("idempotency-replayed")), (202, "true"), "{}", again.text);
+    assert_eq!(cancel("other").await.refusal(), (409, "execution_final".into()));
+}

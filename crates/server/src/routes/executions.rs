@@ -11,7 +11,7 @@ use campanile_model::execution::Execution;
 use campanile_model::lifecycle::State as ExecutionState;
 use campanile_model::store::{ExecutionQuery, JobKey};
 use campanile_model::{ExecutionId, JobId};
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -156,8 +156,15 @@ pub(super) async fn cancel_execution(
             false => Ok(json(StatusCode::OK, &convert::execution(&found))),
         };
     }
-    match app.engine.cancel(app.tenant(), id).await {
-        Ok(cancelled) => Ok(json(StatusCode::ACCEPTED, &convert::execution(&cancelled))),
+    let (_, idempotency_key) = head.conditions()?;
+    match app.engine.cancel_once(app.tenant(), id, idempotency_key).await {
+        Ok((cancelled, was_replayed)) => {
+            let mut response = json(StatusCode::ACCEPTED, &convert::execution(&cancelled));
+            if was_replayed {
+                response.headers_mut().insert("idempotency-replayed", HeaderValue::from_static("true"));
+            }
+            Ok(response)
+        }
         Err(error) if error.code() == "execution_final" => Err(over(&find(&app, id).await?)),
         Err(error) => Err(error.into()),
     }

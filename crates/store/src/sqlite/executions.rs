@@ -11,7 +11,7 @@ use campanile_model::ids::{ExecutionId, FireKind, JobId, TenantId};
 use campanile_model::lifecycle::{self, Event, State, StateSet};
 use campanile_model::shard::shard_of;
 use campanile_model::store::{
-    Applied, ExecutionQuery, Fire, FireBatch, FireVerdict, Fired, Page, Skip, Waiting, WaitingQuery,
+    Applied, ExecutionQuery, Fire, FireBatch, FireVerdict, Fired, Idempotency, Page, Skip, Waiting, WaitingQuery,
 };
 use campanile_model::time::Timestamp;
 use rusqlite::{CachedStatement, Connection, params};
@@ -141,6 +141,7 @@ pub(super) fn cancel(
     tenant: TenantId,
     executions: &[ExecutionId],
     now: Timestamp,
+    idempotency: Option<&Idempotency>,
 ) -> Done<Vec<Applied>> {
     let mut cancel = connection.prepare_cached(include_str!("sql/executions/cancel.sql"))?;
     let mut verdicts = Vec::with_capacity(executions.len());
@@ -161,6 +162,9 @@ pub(super) fn cancel(
             runs.then_some(AttemptOutcome::Cancelled.code()),
         ])?;
         verdicts.push(if changed == 1 { Applied::Done } else { Applied::Stale { state: guard.state } });
+    }
+    if let Some(key) = idempotency.filter(|_| verdicts.iter().all(|verdict| *verdict == Applied::Done)) {
+        Keys::prepare(connection)?.remember(tenant, key)?;
     }
     Ok(verdicts)
 }

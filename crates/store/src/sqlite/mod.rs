@@ -39,8 +39,8 @@ use campanile_model::job::Job;
 use campanile_model::shard::{ShardFence, ShardId};
 use campanile_model::store::{
     Answer, Applied, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DueQuery, ExecutionQuery, Expired,
-    Extension, FireBatch, FireVerdict, JobKey, JobQuery, JobWrite, Page, PlannedJob, Put, Skip, Store, StoreStatus,
-    Waiting, WaitingQuery,
+    Extension, FireBatch, FireVerdict, Idempotency, JobKey, JobQuery, JobWrite, Page, PlannedJob, Put, Skip, Store,
+    StoreStatus, Waiting, WaitingQuery,
 };
 use campanile_model::time::Timestamp;
 use checkpointer::Checkpointer;
@@ -287,11 +287,18 @@ impl Store for SqliteStore {
         self.readers.run(move |c| attempts::load_expired(c, now, &live_nodes, limit)).await
     }
 
-    async fn cancel(&self, tenant: TenantId, executions: Vec<ExecutionId>, now: Timestamp) -> Result<Vec<Applied>> {
+    async fn cancel(
+        &self,
+        tenant: TenantId,
+        executions: Vec<ExecutionId>,
+        now: Timestamp,
+        idempotency: Option<Idempotency>,
+    ) -> Result<Vec<Applied>> {
         if executions.is_empty() {
             return Ok(Vec::new());
         }
-        self.writer.run(executions.len(), move |c| executions::cancel(c, tenant, &executions, now)).await
+        let work = move |c: &Connection| executions::cancel(c, tenant, &executions, now, idempotency.as_ref());
+        self.writer.run(1, work).await
     }
 
     async fn get_executions(&self, tenant: TenantId, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>> {

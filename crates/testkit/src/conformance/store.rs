@@ -144,6 +144,7 @@ macro_rules! store_suite {
                     two_items_of_a_batch_share_a_key,
                     manual_fires_remember_their_answers,
                     an_answer_can_be_recalled_until_it_expires,
+                    a_cancel_remembers_its_answer,
                 ]
             );
             $crate::store_facts!(

@@ -197,7 +197,7 @@ pub async fn an_unclaimed_success_respects_the_guards_of_a_claim(store: Fixture)
     store.granted(running, 0, DUE).await;
     assert_eq!(complete(&store, unclaimed(running, DUE)).await, Applied::Stale { state: State::Running });
     let (_, cancelled) = store.pending(3).await;
-    store.cancel(TenantId::DEFAULT, vec![cancelled], DUE).await.unwrap();
+    store.cancel(TenantId::DEFAULT, vec![cancelled], DUE, None).await.unwrap();
     assert_eq!(complete(&store, unclaimed(cancelled, DUE)).await, Applied::Stale { state: State::Cancelled });
     let (job, changed) = store.pending(4).await;
     store.change(&job, g::at(55_000), |_| ()).await;

@@ -145,7 +145,7 @@ pub async fn an_attempt_that_began_is_not_refired(store: Fixture) {
         store.complete(vec![g::complete(&granted, Event::Succeed, AttemptOutcome::Succeeded, DUE)]).await.unwrap();
     }
     let (job, cancelled) = store.pending(2).await;
-    store.cancel(job.tenant, vec![cancelled], DUE).await.unwrap();
+    store.cancel(job.tenant, vec![cancelled], DUE, None).await.unwrap();
     let newer = Job { version: 5, ..job };
     assert_eq!(store.fired(vec![g::fire(&newer, DUE)]).await, [Fired::Exists]);
     assert_eq!(store.execution(cancelled).await.state, State::Cancelled);

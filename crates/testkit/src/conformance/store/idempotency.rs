@@ -3,7 +3,7 @@
 use super::{DUE, Fixture, batch};
 use crate::generate as g;
 use campanile_model::job::Job;
-use campanile_model::store::{Answer, FireBatch, FireVerdict, Fired, Idempotency, JobQuery, JobWrite, Put};
+use campanile_model::store::{Answer, Applied, FireBatch, FireVerdict, Fired, Idempotency, JobQuery, JobWrite, Put};
 use campanile_model::{TenantId, Timestamp};
 use std::sync::Arc;
 
@@ -121,4 +121,16 @@ pub async fn an_answer_can_be_recalled_until_it_expires(store: Fixture) {
     assert_eq!(recall(TenantId::DEFAULT, scope, "other", 0).await, None);
     assert_eq!(recall(TenantId::DEFAULT, "PUT /v1/jobs", "k", 0).await, None);
     assert_eq!(recall(TenantId(2), scope, "k", 0).await, None);
+}
+
+/// Remembered only by what it did.
+pub async fn a_cancel_remembers_its_answer(store: Fixture) {
+    let (job, id) = store.pending(1).await;
+    let cancel = async |body| {
+        let verdicts = store.cancel(job.tenant, vec![id], g::at(500), Some(key("k", 7, body))).await;
+        let recalled = store.recall(job.tenant, "POST /v1/jobs", "k", g::at(500)).await.unwrap();
+        (verdicts.unwrap()[0] == Applied::Done, recalled)
+    };
+    assert_eq!(cancel("first").await, (true, Some((7, answer("first")))));
+    assert_eq!(cancel("second").await, (false, Some((7, answer("first")))));
 }

@@ -45,7 +45,7 @@ pub async fn bring(store: &Fixture, n: u64, state: State) -> Option<(Job, Execut
         State::Succeeded => complete(Event::Succeed, AttemptOutcome::Succeeded).await,
         State::Dead => complete(Event::FailFinal, AttemptOutcome::Failed).await,
         State::Cancelled => {
-            assert_eq!(store.cancel(job.tenant, vec![id], DUE).await.unwrap(), [Applied::Done]);
+            assert_eq!(store.cancel(job.tenant, vec![id], DUE, None).await.unwrap(), [Applied::Done]);
         }
         State::Skipped => {
             store.change(&job, g::at(55_000), |_| ()).await;
@@ -95,7 +95,7 @@ async fn attempt(store: &Fixture, job: &Job, id: ExecutionId, event: Event) -> R
                 Fired::Exists => Err(None),
             }
         }
-        Event::Cancel => applied(store.cancel(job.tenant, vec![id], LATER).await.unwrap()[0]),
+        Event::Cancel => applied(store.cancel(job.tenant, vec![id], LATER, None).await.unwrap()[0]),
         Event::ParentsDone | Event::ParentFailed | Event::Replay => unreachable!("no verb stands for {event:?}"),
     }
 }

@@ -114,7 +114,7 @@ pub async fn executions_are_filtered(store: Fixture) {
     let running = store.granted(id(0), 0, DUE).await;
     store.complete(vec![g::complete(&running, Event::FailFinal, AttemptOutcome::Failed, DUE)]).await.unwrap();
     store.complete(vec![g::complete_unclaimed(g::claim(id(1), 0, DUE))]).await.unwrap();
-    store.cancel(TenantId::DEFAULT, vec![id(2)], DUE).await.unwrap();
+    store.cancel(TenantId::DEFAULT, vec![id(2)], DUE, None).await.unwrap();
     let list = async |query| ids(&pages(&store, query).await).into_iter().collect::<BTreeSet<_>>();
     let states = |states: &[State]| ExecutionQuery { states: states.into(), ..all(2) };
     assert_eq!(list(states(&[State::Dead])).await, [id(0)].into());

@@ -72,7 +72,7 @@ pub async fn cancel_or_start_but_not_both(store: Fixture) {
             let mut won = Vec::new();
             for &id in &ids {
                 won.push(if i == 0 {
-                    store.cancel(TenantId::DEFAULT, vec![id], DUE).await.unwrap()[0] == Applied::Done
+                    store.cancel(TenantId::DEFAULT, vec![id], DUE, None).await.unwrap()[0] == Applied::Done
                 } else {
                     let unclaimed = g::complete_unclaimed(g::claim(id, 0, DUE));
                     store.complete(vec![unclaimed]).await.unwrap()[0] == Applied::Done
@@ -104,7 +104,7 @@ pub async fn one_completion_wins(store: Fixture) {
         let (fences, ids) = (fences.clone(), ids.clone());
         async move {
             if i == 3 {
-                let verdicts = store.cancel(TenantId::DEFAULT, ids, DUE).await.unwrap();
+                let verdicts = store.cancel(TenantId::DEFAULT, ids, DUE, None).await.unwrap();
                 return verdicts.into_iter().filter(|verdict| *verdict == Applied::Done).count();
             }
             let (event, outcome) = [
