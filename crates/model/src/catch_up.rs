@@ -2,7 +2,8 @@
 //!
 //! A fire that is late by at most `limits::MISFIRE_GRACE_MS` is merely late and runs. Older ones are *missed*, and the
 //! job's policy decides: some become executions (deduplicated by their ids, should they exist), the rest becomes one
-//! recorded skip. The cost does not depend on how much was missed.
+//! recorded skip. The cost does not depend on how much was missed, except under `max_fires`: there the instants are counted, at
+//! most as many as it has left.
 
 use crate::execution::Reason;
 use crate::job::{Cursor, next_fire};
