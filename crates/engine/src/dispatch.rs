@@ -116,7 +116,8 @@ impl Ready {
         let mut entries = Vec::new();
         self.wheel.pop(now, max, &mut entries);
         self.free.extend(entries.iter().map(|entry| entry.slot));
-        let batch = entries.iter().filter_map(|entry| self.slots[entry.slot as usize].take()).collect();
+        let taken = entries.iter().filter_map(|entry| self.slots[entry.slot as usize].take());
+        let batch = taken.map(|dispatch| Dispatch { queued_at: Some(now), ..dispatch }).collect();
         if self.wheel.is_empty() {
             // A stampede is over: give its memory back.
             self.slots = Vec::new();
@@ -145,6 +146,8 @@ mod tests {
             attempt: 0,
             priority: Priority::Normal,
             action: ActionKind::Noop,
+            target: "".into(),
+            queued_at: None,
         };
         Waiting { dispatch, wake_at: fire_at }
     }

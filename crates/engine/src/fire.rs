@@ -259,7 +259,7 @@ impl Owner {
         let fires = written.batch.fires.into_iter().zip(verdicts);
         let new: Vec<Waiting> = fires
             .filter(|(_, verdict)| *verdict == Fired::New)
-            .map(|(fire, _)| Waiting { wake_at: fire.dispatch.fire_at, dispatch: fire.dispatch })
+            .map(|(fire, _)| Waiting { wake_at: fire.wake_at, dispatch: fire.dispatch })
             .collect();
         metrics.fired.add(new.len() as u64);
         metrics.fires_repeated.add((fired - new.len()) as u64);

@@ -9,7 +9,9 @@ use crate::context::Context;
 use campanile_model::action::ActionSpec;
 use campanile_model::catch_up::CatchUp;
 use campanile_model::execution::Reason;
-use campanile_model::job::{Cursor, Job, JobState, Priority, Window};
+use campanile_model::job::{Blackout, Cursor, Job, JobState, Priority, Window};
+use campanile_model::notify::Expectation;
+use campanile_model::overlap::Overlap;
 use campanile_model::retry::RetryPolicy;
 use campanile_model::schedule::{HashSeed, Plan, Schedule, ScheduleError};
 use campanile_model::store::{Answer, Expected, Idempotency, JobKey, JobWrite, Put, Skip};
@@ -43,6 +45,12 @@ pub struct JobDraft {
     pub pool: Arc<str>,
     /// What happens to missed fires.
     pub catch_up: CatchUp,
+    /// What happens to runs that would overlap.
+    pub overlap: Overlap,
+    /// What it is expected to do.
+    pub expect: Expectation,
+    /// When it does not fire.
+    pub blackouts: Vec<Blackout>,
     /// Labels.
     pub tags: Vec<String>,
     /// Created paused.
@@ -173,21 +181,56 @@ pub async fn set_state(
     ctx: &Context,
     tenant: TenantId,
     key: &JobKey,
-    state: JobState,
+    state: NewState,
     change: Change,
 ) -> Result<Accepted> {
     update(ctx, tenant, key, change, |ctx, old| in_state(ctx, old, state)).await
 }
 
 /// The job that `set_state` would make.
-pub async fn preview_state(ctx: &Context, tenant: TenantId, key: &JobKey, state: JobState) -> Result<Job> {
+pub async fn preview_state(ctx: &Context, tenant: TenantId, key: &JobKey, state: NewState) -> Result<Job> {
     let old = find(ctx, tenant, key).await?;
     in_state(ctx, &old, state).map(|(job, _)| job)
 }
 
+/// What a job is to become.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum NewState {
+    /// It fires.
+    Active,
+    /// It does not, until this instant or until it is resumed.
+    Paused(Option<Timestamp>),
+    /// It is gone.
+    Deleted,
+}
+
+/// Resumes jobs whose pause is over. Their fires go on from the end of the pause, not from when somebody noticed it.
+pub async fn resume_due(ctx: &Context, now: Timestamp) -> Result<usize> {
+    let due = ctx.store.load_resumable(now, limits::BATCH_JOBS_MAX).await?;
+    for job in &due {
+        let change = Change { if_match: Some(job.version), keyed: None };
+        match set_state(ctx, job.tenant, &JobKey::Id(job.id), NewState::Active, change).await {
+            Ok(_) => tracing::info!(job = %job.id, "the pause is over"),
+            // Somebody changed it meanwhile; if it is still due, the next look finds it.
+            Err(error) => tracing::info!(%error, job = %job.id, "a pause could not be ended"),
+        }
+    }
+    Ok(due.len())
+}
+
 /// The old job in another state, and what that does to fires that had no outcome yet.
-fn in_state(ctx: &Context, old: &Job, state: JobState) -> Result<(Job, Option<Skip>)> {
-    let mut job = Job { version: old.version + 1, updated_at: change_instant(ctx, old), state, ..old.clone() };
+fn in_state(ctx: &Context, old: &Job, new: NewState) -> Result<(Job, Option<Skip>)> {
+    let (state, paused_until) = match new {
+        NewState::Active => (JobState::Active, None),
+        NewState::Paused(until) => (JobState::Paused, until),
+        NewState::Deleted => (JobState::Deleted, None),
+    };
+    let updated_at = change_instant(ctx, old);
+    if paused_until.is_some_and(|until| until <= updated_at) {
+        let error = FieldError::new("/until", "until_in_the_past", "the end of the pause lies in the past");
+        return Err(Error::invalid(vec![error]));
+    }
+    let mut job = Job { version: old.version + 1, updated_at, state, paused_until, ..old.clone() };
     let skip = match state {
         JobState::Paused => {
             job.cursor = Cursor { next_fire_at: None, fires_left: left_at_change(old, job.updated_at)? };
@@ -199,8 +242,9 @@ fn in_state(ctx: &Context, old: &Job, state: JobState) -> Result<(Job, Option<Sk
         }
         // From now on: what came due meanwhile is not made up for.
         JobState::Active if old.state == JobState::Paused => {
-            job.cursor = job.cursor_after(&decode(&job.plan)?, job.updated_at, old.cursor.fires_left);
-            owed(&job, old, Reason::Paused)
+            let end = old.paused_until.map_or(job.updated_at, |until| until.min(job.updated_at));
+            job.cursor = job.cursor_after(&decode(&job.plan)?, end, old.cursor.fires_left);
+            Some(Skip { to: end.max(old.updated_at), ..skipped(&job, old.updated_at, Reason::Paused) })
         }
         JobState::Active => None,
     };
@@ -265,6 +309,7 @@ fn redefine(ctx: &Context, tenant: TenantId, draft: &JobDraft, old: &Job) -> Res
     }
     if old.state == JobState::Paused {
         job.state = JobState::Paused;
+        job.paused_until = old.paused_until;
         job.cursor = Cursor { next_fire_at: None, fires_left: job.window.max_fires };
     }
     let same_fires = (&job.plan, job.window, job.spread_ms) == (&old.plan, old.window, old.spread_ms);
@@ -289,6 +334,7 @@ fn build(ctx: &Context, tenant: TenantId, draft: &JobDraft, id: JobId, now: Time
     };
     let plan = effective(&draft.schedule, draft.allow_past, now).resolve(seed, now).map_err(&mut fault);
     let action = ctx.actions.validate(&draft.action).map_err(|fields| errors.extend(fields));
+    let (action, target) = action.unwrap_or_else(|()| (draft.action.clone(), "".into()));
     let mut job = Job {
         id,
         tenant,
@@ -297,15 +343,20 @@ fn build(ctx: &Context, tenant: TenantId, draft: &JobDraft, id: JobId, now: Time
         plan: plan.as_ref().map(|plan| plan.encode()).unwrap_or_default().into(),
         window: draft.window,
         spread_ms: draft.spread_ms,
-        action: action.unwrap_or_else(|()| draft.action.clone()),
+        action,
+        target,
         payload: draft.payload.clone(),
         retry: draft.retry,
         timeout_ms: draft.timeout_ms,
         priority: draft.priority,
         pool: draft.pool.clone(),
         catch_up: draft.catch_up,
+        overlap: draft.overlap,
+        expect: draft.expect,
+        blackouts: draft.blackouts.clone().into(),
         tags: draft.tags.clone(),
         state: if draft.paused { JobState::Paused } else { JobState::Active },
+        paused_until: None,
         version: 1,
         created_at: now,
         updated_at: now,
@@ -415,7 +466,8 @@ fn version_mismatch(version: u32) -> Error {
     Error::new(Kind::Conflict, format!("the job is in version {version} now")).with_code("version_mismatch")
 }
 
-fn decode(plan: &str) -> Result<Plan> {
+/// The plan that a job's row holds.
+pub(crate) fn decode(plan: &str) -> Result<Plan> {
     Plan::decode(plan).map_err(|e| Error::new(Kind::Corrupt, format!("stored plan `{plan}` cannot be read: {e}")))
 }
 

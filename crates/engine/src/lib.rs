@@ -17,16 +17,35 @@ pub mod fire;
 pub mod dispatch;
 /// Step 5, work: receive, claim, run the action.
 pub mod worker;
+/// Step 5 for external workers: claim, heartbeat, complete, release.
+pub mod pull;
+/// Before a claim: what pools and targets can bear.
+pub mod gate;
+/// A target that keeps failing gets one probe at a time. Pure.
+pub mod breaker;
+/// The external workers that were heard of.
+pub mod workers;
 /// Step 6, complete: outcomes become states, retries, dead letters.
 pub mod complete;
 /// Step 7, reap: what was lost with its node or message.
 pub mod reap;
+/// What must be looked at now and then.
+pub mod upkeep;
+/// Operations: replays and backfills.
+pub mod operate;
+/// Notifications on their way to endpoints.
+pub mod notify;
+/// Did it run, and why not?
+pub mod why;
 /// After a new zone database: jobs whose next fire moved.
 pub mod rezone;
-/// All parts together: start, handle, drain.
+/// All parts together: start, drain, stop.
 pub mod service;
+/// What everybody else holds: the calls behind the API.
+pub mod handle;
 /// What the engine counts.
 pub mod metrics;
 
 pub use context::Context;
-pub use service::{EngineStatus, Handle, Options, Service};
+pub use handle::{Cancel, EngineStatus, Handle};
+pub use service::{Options, Service};

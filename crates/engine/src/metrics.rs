@@ -110,12 +110,26 @@ pub struct Metrics {
     pub dead: Counter,
     /// Executions discarded at claim, because their job had changed.
     pub discarded: Counter,
-    /// Claims and completions refused because somebody else was first.
+    /// Executions that wait for an earlier run of their job.
+    pub held: Counter,
+    /// Executions put off by the limits of their pool or target.
+    pub deferred: Counter,
+    /// Claims, heartbeats and completions refused because somebody else was first.
     pub stale_refused: Counter,
     /// Attempts whose node or lease was lost.
     pub lost: Counter,
     /// Executions whose message was lost and that were published again.
     pub republished: Counter,
+    /// Expectations that were broken.
+    pub late: Counter,
+    /// Notifications that an endpoint took.
+    pub delivered: Counter,
+    /// Notifications given up.
+    pub undelivered: Counter,
+    /// Executions deleted after their retention.
+    pub pruned: Counter,
+    /// By how much the counters of the store had drifted.
+    pub drifted: Counter,
     /// Errors of the store, each followed by another try.
     pub store_errors: Counter,
     /// Jobs in memory.
@@ -143,9 +157,16 @@ impl Metrics {
             ("retried", &self.retried),
             ("dead", &self.dead),
             ("discarded", &self.discarded),
+            ("held", &self.held),
+            ("deferred", &self.deferred),
             ("stale_refused", &self.stale_refused),
             ("lost", &self.lost),
             ("republished", &self.republished),
+            ("late", &self.late),
+            ("delivered", &self.delivered),
+            ("undelivered", &self.undelivered),
+            ("pruned", &self.pruned),
+            ("drifted", &self.drifted),
             ("store_errors", &self.store_errors),
         ];
         counters.map(|(name, counter)| (name, counter.get())).to_vec()

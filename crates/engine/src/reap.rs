@@ -1,27 +1,28 @@
-//! Step 7, reap: what was lost with its node or its message. Before: everything.
+//! Step 7, reap: what was lost with its runner or its message. Before: everything.
 //!
-//! An attempt whose lease ended, or whose node is no longer alive, ends as `WORKER_LOST` and is tried again by its policy; its
-//! old runner, should it come back, loses by its fence. An execution that is due and in nobody's queue is published
-//! again; a duplicate loses its claim. Nothing here decides anything: the guards in the store do.
+//! An attempt whose lease ended, or whose node is no longer alive, ends as `WORKER_LOST` (`TIMED_OUT` where its time was up,
+//! `CANCELLED` where it had been asked to stop) and is tried again by its policy; its old runner, should it come back,
+//! loses by its fence. An execution that is due and in nobody's queue is published again; a duplicate loses its
+//! claim. Nothing here decides anything: the guards in the store do.
 
 use crate::complete::Finished;
 use crate::context::Context;
 use crate::dispatch::Dispatcher;
 use crate::fire::stopped;
 use campanile_model::action::Runner;
-use campanile_model::execution::Outcome;
-use campanile_model::store::{CompletionOf, WaitingQuery};
+use campanile_model::execution::{AttemptError, Outcome};
+use campanile_model::store::{RunningAttempt, WaitingQuery};
 use campanile_model::{Result, Timestamp, limits};
 use tokio::sync::{mpsc, watch};
 
-/// How often it looks.
-const REAP_MS: u64 = 2_000;
+/// How often it looks for leases that have ended: they are noticed within a second.
+const REAP_MS: u64 = 500;
+/// How often it looks for nodes that have ended.
+const ORPHANS_MS: u64 = 2_000;
 /// How long an execution is overdue before its message counts as lost.
 const LOST_MS: i64 = 10_000;
 /// Pages of overdue executions that one sweep looks through.
 const REPUBLISH_PAGES_MAX: usize = 64;
-/// Idempotency keys forgotten at once.
-const FORGET_MAX: usize = 10_000;
 
 /// Runs until told to stop.
 pub async fn run(
@@ -30,19 +31,23 @@ pub async fn run(
     done: mpsc::Sender<Vec<Finished>>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let mut republish_due_ms = 0;
+    let (mut orphans_due_ms, mut republish_due_ms) = (0, 0);
     loop {
         let now = ctx.clock.now();
-        let live = vec![ctx.node.to_string()];
+        let mono = ctx.clock.monotonic_ms();
         let reaped = async {
-            reap_attempts(&ctx, &live, now, &done).await?;
+            end(&ctx, ctx.store.load_expired(now, limits::WRITE_ITEMS_MAX).await?, now, &done).await;
+            if mono >= orphans_due_ms {
+                orphans_due_ms = mono + ORPHANS_MS;
+                let live = [ctx.node.to_string()];
+                end(&ctx, ctx.store.load_orphans(&live, limits::WRITE_ITEMS_MAX).await?, now, &done).await;
+            }
             // At most one sweep per period, so that what is being claimed just now is not published over and over.
-            let mono = ctx.clock.monotonic_ms();
             if mono >= republish_due_ms {
                 republish_due_ms = mono + LOST_MS as u64;
                 republish(&ctx, now, &dispatcher).await?;
             }
-            ctx.store.forget_keys(now, FORGET_MAX).await
+            Ok::<(), campanile_model::Error>(())
         };
         if let Err(error) = reaped.await {
             ctx.metrics.store_errors.add(1);
@@ -57,29 +62,29 @@ pub async fn run(
 }
 
 /// Ends attempts whose runner is gone.
-async fn reap_attempts(
-    ctx: &Context,
-    live_nodes: &[String],
-    now: Timestamp,
-    done: &mpsc::Sender<Vec<Finished>>,
-) -> Result<()> {
-    let expired = ctx.store.load_expired(now, live_nodes, limits::WRITE_ITEMS_MAX).await?;
-    if expired.is_empty() {
-        return Ok(());
+async fn end(ctx: &Context, gone: Vec<RunningAttempt>, now: Timestamp, done: &mpsc::Sender<Vec<Finished>>) {
+    if gone.is_empty() {
+        return;
     }
-    ctx.metrics.lost.add(expired.len() as u64);
-    tracing::info!(attempts = expired.len(), "attempts were lost with their node or lease");
-    let finished = expired.into_iter().map(|expired| Finished {
-        dispatch: expired.dispatch,
-        of: CompletionOf::Running(expired.fence),
-        outcome: Outcome::Lost,
-        retry: expired.retry,
-        job_version: None,
-        started_at: expired.started_at,
-        finished_at: now.max(expired.started_at),
+    ctx.metrics.lost.add(gone.len() as u64);
+    tracing::info!(attempts = gone.len(), "attempts were lost with their node or lease");
+    let finished = gone.into_iter().map(|attempt| {
+        let outcome = lost(&attempt, now);
+        Finished::of(attempt, outcome, now)
     });
     let _ = done.send(finished.collect()).await;
-    Ok(())
+}
+
+/// How an attempt ended that nobody runs any more.
+fn lost(attempt: &RunningAttempt, now: Timestamp) -> Outcome {
+    if attempt.cancel_requested.is_some() {
+        return Outcome::Cancelled;
+    }
+    if now.ms_since(attempt.started_at) < attempt.timeout_ms {
+        return Outcome::Lost;
+    }
+    let message = format!("{} did not end it within {} ms", attempt.worker, attempt.timeout_ms);
+    Outcome::TimedOut { error: AttemptError { kind: "timeout".into(), message } }
 }
 
 /// Publishes overdue executions again when none waits in the queue for a node. What is being claimed just now may come
@@ -97,7 +102,10 @@ async fn republish(ctx: &Context, now: Timestamp, dispatcher: &Dispatcher) -> Re
         let Some(last) = page.last() else { break };
         after = Some((last.wake_at, last.dispatch.execution));
         // What waits for an external worker is not lost: it waits until one asks.
-        let lost: Vec<_> = page.into_iter().filter(|w| w.dispatch.action.runner() == Runner::Node).collect();
+        let lost: Vec<_> = page
+            .into_iter()
+            .filter(|w| w.dispatch.action.runner() == Runner::Node && !ctx.gate.holds(&w.dispatch))
+            .collect();
         ctx.metrics.republished.add(lost.len() as u64);
         dispatcher.send(lost);
     }

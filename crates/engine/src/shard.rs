@@ -11,8 +11,9 @@
 
 use crate::wheel::{Entry, Wheel};
 use campanile_model::catch_up::{self, Series};
+use campanile_model::execution::Reason;
 use campanile_model::ids::FireKind;
-use campanile_model::job::{Cursor, JobState, spread_offset_ms};
+use campanile_model::job::{Blackout, Cursor, JobState, spread_offset_ms};
 use campanile_model::schedule::Plan;
 use campanile_model::shard::{ShardId, shard_of};
 use campanile_model::store::{CursorMove, Fire, PlannedJob, Skip};
@@ -134,7 +135,16 @@ impl Planner {
         }
         let Ok(plan) = self.plan(&job.plan) else { return Some(job.id) };
         let offset_ms = spread_offset_ms(job.id, job.spread_ms) as u32;
-        let (pool, policy) = (job.pool, job.catch_up);
+        let class = Class {
+            pool: job.pool,
+            policy: job.catch_up,
+            priority: job.priority,
+            action: job.action,
+            target: job.target,
+            overlap: job.overlap,
+            expect: job.expect,
+            blackouts: job.blackouts,
+        };
         let slot = Slot {
             id: job.id,
             plan,
@@ -149,7 +159,7 @@ impl Planner {
             generation: 0,
             tenant: job.tenant,
             offset_ms,
-            class: self.classes.intern(Class { pool, policy, priority: job.priority, action: job.action }),
+            class: self.classes.intern(class),
             dirty: false,
             parked: false,
             live: true,
@@ -213,18 +223,32 @@ impl Planner {
         }
         let at = slot.planned_at;
         let class = self.classes.get(slot.class);
+        // An entry may lie ahead of now, and a dripping one behind its fire: neither is decided before its time.
+        let when = now.max(entry.at);
         let decision = match &slot.plan {
-            None => catch_up::decide_one_off(class.policy, at, now.max(at)),
+            None => catch_up::decide_one_off(class.policy, at, when),
             Some(plan) => {
                 let ends_at = Some(slot.ends_at).filter(|&end| end != Timestamp::MAX);
                 let fires_left = Some(slot.planned_left).filter(|&left| left != u32::MAX);
                 let series = Series { plan, offset_ms: slot.offset_ms.into(), ends_at, fires_left };
-                catch_up::decide(class.policy, series, at, now.max(at))
+                catch_up::decide(class.policy, series, at, when)
             }
         };
         let last_at = decision.fires.last().copied().unwrap_or(at);
         for fire_at in decision.fires {
-            due.fires.push(Fire { dispatch: slot.dispatch(fire_at, class), kind: FireKind::Schedule });
+            if Blackout::covers(&class.blackouts, fire_at) {
+                let (tenant, job, reason) = (slot.tenant, slot.id, Reason::Blackout);
+                due.skips.push(Skip { tenant, job, from: fire_at, to: fire_at, reason, recorded_at: now });
+                continue;
+            }
+            due.fires.push(Fire {
+                dispatch: slot.dispatch(fire_at, class),
+                kind: FireKind::Schedule,
+                wake_at: fire_at.max(entry.at),
+                overlap: class.overlap,
+                covers_from: decision.covers_from,
+                expect: class.expect,
+            });
         }
         for (from, to, reason) in decision.skips {
             due.skips.push(Skip { tenant: slot.tenant, job: slot.id, from, to, reason, recorded_at: now });
@@ -238,7 +262,7 @@ impl Planner {
             next_at: slot.planned_at,
             fires_left: slot.planned_left,
         });
-        self.arm(entry.slot);
+        self.arm(entry.slot, decision.again_at);
     }
 
     /// Notes that what `due` handed out is durable.
@@ -298,7 +322,7 @@ impl Planner {
                 self.remove(index);
             } else if slot.parked {
                 // The horizon has reached it meanwhile, and the loader passed it by because its stored cursor lagged.
-                self.arm(index);
+                self.arm(index, None);
             }
         }
     }
@@ -327,7 +351,7 @@ impl Planner {
                 // Entries and moves of later batches count no more: they are planned again too.
                 slot.generation = slot.generation.wrapping_add(1);
                 self.stale_entries += usize::from(!slot.parked);
-                self.arm(step.slot);
+                self.arm(step.slot, None);
             }
         }
     }
@@ -351,16 +375,20 @@ impl Planner {
         };
         let slots = &self.slots;
         self.by_id.insert_unique(hash(id), index, |&slot| hash(slots[slot].id));
-        self.arm(index);
+        self.arm(index, None);
     }
 
     /// Puts a job's next fire into the wheel, unless it lies beyond the horizon: then its slot is parked until its cursor is
-    /// flushed, and leaves memory.
-    fn arm(&mut self, index: u32) {
+    /// flushed, and leaves memory. Missed fires that drip are looked at when the drip has passed.
+    fn arm(&mut self, index: u32, again_at: Option<Timestamp>) {
         let slot = &mut self.slots[index];
         slot.parked = slot.planned_at > self.horizon;
         if !slot.parked {
-            self.wheel.insert(Entry { at: slot.planned_at, slot: index, generation: slot.generation });
+            self.wheel.insert(Entry {
+                at: again_at.unwrap_or(slot.planned_at),
+                slot: index,
+                generation: slot.generation,
+            });
         }
     }
 

@@ -6,13 +6,17 @@
 
 use crate::complete::Finished;
 use crate::context::Context;
+use crate::dispatch::Dispatcher;
 use crate::fire::{persist, stopped};
+use crate::gate::Admitted;
 use campanile_model::action::{Runner, Work};
-use campanile_model::execution::{AttemptError, Outcome};
+use campanile_model::execution::{AttemptError, Outcome, Reason};
+use campanile_model::job::POOL_LONG;
+use campanile_model::lifecycle::Ended;
 use campanile_model::queue::{Dispatch, Receive};
 use campanile_model::retry::RetryPolicy;
-use campanile_model::store::{Claim, Claimed, CompletionOf, Granted};
-use campanile_model::{ExecutionId, Timestamp};
+use campanile_model::store::{Claim, Claimed, CompletionOf, Deferral, Granted, Lease, Waiting};
+use campanile_model::{ExecutionId, Timestamp, limits};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,42 +31,66 @@ const RECEIVE_MAX: usize = 1_024;
 /// The attempts that run in this process.
 #[derive(Clone)]
 pub struct Running {
-    slots: Arc<Semaphore>,
+    /// Slots of the pool `long`, and of all others: long work never takes the place of short work.
+    slots: [Arc<Semaphore>; 2],
     slots_max: usize,
     attempts: Arc<Mutex<Attempts>>,
+}
+
+/// Which pools a loop serves, each with slots of their own.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Lane {
+    /// All but `long`.
+    Short,
+    /// `long`.
+    Long,
+}
+
+impl Lane {
+    /// Both.
+    pub const ALL: [Lane; 2] = [Lane::Short, Lane::Long];
 }
 
 #[derive(Default)]
 struct Attempts {
     /// By execution, with its fence: an older attempt that ends late must not take a newer one's place.
-    by_execution: HashMap<ExecutionId, (u64, AbortHandle)>,
+    by_execution: HashMap<ExecutionId, (u64, AbortHandle, Dispatch)>,
     /// Nothing starts any more.
     closed: bool,
 }
 
+impl Default for Running {
+    fn default() -> Self {
+        Self::new(limits::SLOTS_MAX)
+    }
+}
+
 impl Running {
-    /// None yet; at most `slots` at the same time.
+    /// None yet; at most `slots` at the same time, a quarter of them for the pool `long`.
     pub fn new(slots: usize) -> Self {
-        Self { slots: Arc::new(Semaphore::new(slots)), slots_max: slots, attempts: Arc::default() }
+        let long = (slots / 4).max(1);
+        let short = slots.saturating_sub(long).max(1);
+        let slots = [Arc::new(Semaphore::new(short)), Arc::new(Semaphore::new(long))];
+        Self { slots, slots_max: short + long, attempts: Arc::default() }
     }
 
-    /// Stops the attempt of a cancelled execution.
-    pub fn abort(&self, execution: ExecutionId) {
-        if let Some((_, handle)) = self.attempts.lock().by_execution.remove(&execution) {
-            handle.abort();
-        }
+    /// Stops the attempt of a cancelled execution; returns what was dispatched.
+    pub fn abort(&self, execution: ExecutionId) -> Option<Dispatch> {
+        let (_, handle, dispatch) = self.attempts.lock().by_execution.remove(&execution)?;
+        handle.abort();
+        Some(dispatch)
     }
 
     /// Stops all attempts, and lets none start any more. The next start finds their node gone and tries them again.
     pub fn close(&self) {
         let mut attempts = self.attempts.lock();
         attempts.closed = true;
-        attempts.by_execution.drain().for_each(|(_, (_, handle))| handle.abort());
+        attempts.by_execution.drain().for_each(|(_, (_, handle, _))| handle.abort());
     }
 
     /// Slots in use: attempts that run, or are about to.
     pub fn len(&self) -> usize {
-        self.slots_max - self.slots.available_permits()
+        self.slots_max - self.slots.iter().map(|slots| slots.available_permits()).sum::<usize>()
     }
 
     /// Whether none is in use.
@@ -72,15 +100,25 @@ impl Running {
 }
 
 /// Receives and runs until told to stop. What runs then goes on; `Running` knows it.
-pub async fn run(ctx: Context, running: Running, done: mpsc::Sender<Vec<Finished>>, mut stop: watch::Receiver<bool>) {
+pub async fn run(
+    ctx: Context,
+    lane: Lane,
+    running: Running,
+    dispatcher: Dispatcher,
+    done: mpsc::Sender<Vec<Finished>>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let slots = running.slots[lane as usize].clone();
     loop {
         // One slot is enough to receive; what comes beyond the free slots waits for them below.
-        let limit = running.slots.available_permits().clamp(1, RECEIVE_MAX);
-        let want = Receive { runner: Runner::Node, pools: Vec::new(), limit };
+        let limit = slots.available_permits().clamp(1, RECEIVE_MAX);
+        let opened = ctx.gate.opened.notified();
+        let want = want(&ctx, lane, limit);
         let received = tokio::select! {
             biased;
             () = stopped(&mut stop) => return,
             received = ctx.queue.receive(&want) => received,
+            () = opened => continue,
         };
         let batch = match received {
             Ok(batch) => batch,
@@ -90,13 +128,15 @@ pub async fn run(ctx: Context, running: Running, done: mpsc::Sender<Vec<Finished
                 continue;
             }
         };
-        let ids: Vec<ExecutionId> = batch.iter().map(|d| d.execution).collect();
-        let rest = instant(&ctx, batch, &done).await;
+        let Admitted { go, back, later } = ctx.gate.admit(batch, ctx.clock.now(), || ctx.random.next());
+        put_off(&ctx, &dispatcher, Runner::Node, back, later).await;
+        let ids: Vec<ExecutionId> = go.iter().map(|d| d.execution).collect();
+        let rest = instant(&ctx, go, &done).await;
         if !rest.is_empty() {
             let slots = tokio::select! {
                 biased;
-                () = stopped(&mut stop) => return give_back(&ctx, rest).await,
-                slots = running.slots.clone().acquire_many_owned(rest.len() as u32) => slots,
+                () = stopped(&mut stop) => return release(&ctx, rest).await,
+                slots = slots.clone().acquire_many_owned(rest.len() as u32) => slots,
             };
             let Ok(slots) = slots else { return };
             // Claims are written side by side, so that a slow commit does not hold the next batch up.
@@ -108,10 +148,93 @@ pub async fn run(ctx: Context, running: Running, done: mpsc::Sender<Vec<Finished
     }
 }
 
-/// Gives back what was received and is not tried any more.
-async fn give_back(ctx: &Context, batch: Vec<Dispatch>) {
-    if let Err(error) = ctx.queue.release(batch).await {
+/// What a lane may receive: nothing from pools that are closed.
+fn want(ctx: &Context, lane: Lane, limit: usize) -> Receive {
+    let long: Arc<str> = POOL_LONG.into();
+    let mut except = ctx.gate.closed();
+    let pools = match lane {
+        Lane::Short => {
+            except.push(long);
+            Vec::new()
+        }
+        Lane::Long => vec![long],
+    };
+    Receive { runner: Runner::Node, pools, except, targets: Vec::new(), limit }
+}
+
+/// Gives back what was received and is not tried now.
+pub(crate) async fn release(ctx: &Context, batch: Vec<Dispatch>) {
+    if !batch.is_empty()
+        && let Err(error) = ctx.queue.release(batch).await
+    {
         tracing::warn!(%error, "cannot give executions back; the next start finds them");
+    }
+}
+
+/// What the gate did not let through: back to the queue, or to be looked at again later, with the reason in its row.
+pub(crate) async fn put_off(
+    ctx: &Context,
+    dispatcher: &Dispatcher,
+    runner: Runner,
+    back: Vec<Dispatch>,
+    later: Vec<(Dispatch, Timestamp, Reason)>,
+) {
+    release(ctx, back).await;
+    if later.is_empty() {
+        return;
+    }
+    ctx.metrics.deferred.add(later.len() as u64);
+    let ids: Vec<ExecutionId> = later.iter().map(|(dispatch, ..)| dispatch.execution).collect();
+    let deferrals = later.iter().map(|(dispatch, wake_at, reason)| Deferral {
+        execution: dispatch.execution,
+        attempt: dispatch.attempt,
+        wake_at: *wake_at,
+        reason: *reason,
+    });
+    if let Err(error) = ctx.store.defer(deferrals.collect()).await {
+        // They wait here all the same; a restart would look at them sooner.
+        tracing::warn!(%error, "cannot note why executions wait");
+    }
+    dispatcher.send(later.into_iter().map(|(dispatch, wake_at, _)| Waiting { dispatch, wake_at }).collect());
+    if let Err(error) = ctx.queue.ack(runner, &ids).await {
+        tracing::warn!(%error, "cannot acknowledge executions");
+    }
+}
+
+/// Counts a claim that was not granted; says whether the execution belongs back into the queue.
+pub(crate) async fn refused(ctx: &Context, dispatch: &Dispatch, verdict: &Claimed, now: Timestamp) -> bool {
+    let next = ctx.gate.done(dispatch, None, now);
+    if let Some(next) = next
+        && let Err(error) = ctx.queue.publish(vec![next]).await
+    {
+        tracing::warn!(%error, "cannot publish an execution; the reaper will");
+    }
+    match verdict {
+        Claimed::Discarded(_) => ctx.metrics.discarded.add(1),
+        Claimed::Held { by, .. } => {
+            ctx.metrics.held.add(1);
+            tracing::debug!(execution = %dispatch.execution, %by, "waits for an earlier run of its job");
+        }
+        Claimed::Deferred(_) => ctx.metrics.deferred.add(1),
+        Claimed::Stale { .. } | Claimed::Gone => ctx.metrics.stale_refused.add(1),
+        Claimed::Granted(_) => {}
+    }
+    matches!(verdict, Claimed::Deferred(_))
+}
+
+/// Stops the attempt that a new run has taken the place of, if it runs in this process.
+pub(crate) fn terminated(ctx: &Context, granted: &Granted) {
+    if let Some(other) = granted.terminated {
+        abort(ctx, other);
+    }
+}
+
+/// Stops an attempt of this process, if it is one.
+pub(crate) fn abort(ctx: &Context, execution: ExecutionId) {
+    let Some(dispatch) = ctx.running.abort(execution) else { return };
+    if let Some(next) = ctx.gate.done(&dispatch, None, ctx.clock.now()) {
+        let queue = ctx.queue.clone();
+        tokio::spawn(async move { queue.publish(vec![next]).await });
     }
 }
 
@@ -129,8 +252,16 @@ async fn instant(ctx: &Context, batch: Vec<Dispatch>, done: &mpsc::Sender<Vec<Fi
         ctx.metrics.lateness_ms.record(now.ms_since(dispatch.fire_at));
         let of = CompletionOf::Unclaimed(claim(ctx, &dispatch, now));
         let retry = RetryPolicy::default();
-        let (started_at, finished_at) = (now, now);
-        finished.push(Finished { dispatch, of, outcome, retry, job_version: None, started_at, finished_at });
+        let ended = Ended {
+            attempt: dispatch.attempt + 1,
+            attempts_from: 0,
+            losses: 0,
+            first_started_at: now,
+            finished_at: now,
+            cancel_requested: None,
+        };
+        let (job_version, started_at, logs) = (None, now, Vec::new());
+        finished.push(Finished { dispatch, of, outcome, retry, job_version, started_at, ended, logs });
     }
     ctx.metrics.started.add(finished.len() as u64);
     if !finished.is_empty() {
@@ -157,17 +288,22 @@ async fn start(
         Ok(verdicts) => verdicts,
         Err(error) => {
             tracing::error!(%error, executions = batch.len(), "executions cannot be claimed");
+            let now = ctx.clock.now();
+            batch.iter().for_each(|dispatch| drop(ctx.gate.done(dispatch, None, now)));
             return;
         }
     };
+    let mut deferred = Vec::new();
     for (dispatch, verdict) in batch.into_iter().zip(verdicts) {
         let slot = slots.split(1).expect("one slot per execution");
-        match verdict {
-            Claimed::Granted(granted) => attempt(&ctx, &running, &done, dispatch, *granted, slot),
-            Claimed::Discarded(_) => ctx.metrics.discarded.add(1),
-            Claimed::Stale { .. } | Claimed::Gone => ctx.metrics.stale_refused.add(1),
+        if let Claimed::Granted(granted) = verdict {
+            terminated(&ctx, &granted);
+            attempt(&ctx, &running, &done, dispatch, *granted, slot);
+        } else if refused(&ctx, &dispatch, &verdict, ctx.clock.now()).await {
+            deferred.push(dispatch);
         }
     }
+    release(&ctx, deferred).await;
 }
 
 fn attempt(
@@ -181,6 +317,7 @@ fn attempt(
     let (execution, fence) = (dispatch.execution, granted.fence.fence);
     let (ctx, attempts, done) = (ctx.clone(), running.attempts.clone(), done.clone());
     let started_at = ctx.clock.now();
+    let copy = dispatch.clone();
     // The map is locked until the handle is in it, so that the attempt cannot end before it is known.
     let mut known = running.attempts.lock();
     if known.closed {
@@ -193,19 +330,26 @@ fn attempt(
     let task = tokio::spawn(async move {
         let outcome = run_action(&ctx, &granted).await;
         let of = CompletionOf::Running(granted.fence);
-        let finished_at = ctx.clock.now().max(started_at);
-        let (retry, job_version) = (granted.retry, Some(granted.job_version));
-        let finished = Finished { dispatch, of, outcome, retry, job_version, started_at, finished_at };
+        let ended = Ended {
+            attempt: granted.fence.attempt,
+            attempts_from: granted.attempts_from,
+            losses: granted.losses,
+            first_started_at: granted.first_started_at,
+            finished_at: ctx.clock.now().max(started_at),
+            cancel_requested: None,
+        };
+        let (retry, job_version, logs) = (granted.retry, Some(granted.job_version), Vec::new());
+        let finished = Finished { dispatch, of, outcome, retry, job_version, started_at, ended, logs };
         {
             let mut attempts = attempts.lock();
-            if attempts.by_execution.get(&execution).is_some_and(|(newest, _)| *newest == fence) {
+            if attempts.by_execution.get(&execution).is_some_and(|(newest, ..)| *newest == fence) {
                 attempts.by_execution.remove(&execution);
             }
         }
         let _ = done.send(vec![finished]).await;
         drop(slot);
     });
-    known.by_execution.insert(execution, (fence, task.abort_handle()));
+    known.by_execution.insert(execution, (fence, task.abort_handle(), copy));
 }
 
 /// Runs one attempt; a panic in an action is a failure like any other.
@@ -225,6 +369,7 @@ async fn run_action(ctx: &Context, granted: &Granted) -> Outcome {
         fence: granted.fence.fence,
         fire_at: granted.fire_at,
         timeout_ms: granted.timeout_ms,
+        covers_from: granted.covers_from,
     };
     let guarded = std::panic::AssertUnwindSafe(action.run(&work));
     let outcome = tokio::select! {
@@ -253,6 +398,7 @@ fn claim(ctx: &Context, dispatch: &Dispatch, now: Timestamp) -> Claim {
         attempt: dispatch.attempt,
         worker: ctx.node.clone(),
         now,
-        lease_ms: LEASE_MS,
+        lease: Lease::BeyondTimeout(LEASE_MS),
+        queued_at: dispatch.queued_at,
     }
 }

@@ -93,6 +93,8 @@ pub struct Work {
     pub fire_at: Timestamp,
     /// Time limit of this attempt.
     pub timeout_ms: u64,
+    /// The first missed fire that this run stands for.
+    pub covers_from: Option<Timestamp>,
 }
 
 /// What a job can do. One implementation per kind; a registry finds it.
@@ -104,6 +106,12 @@ pub trait Action: Send + Sync + 'static {
     /// Checks a config (JSON text of an object) and returns its canonical form, or every field at fault with pointers
     /// below `/action`. Never does I/O.
     fn validate(&self, config: &str) -> Result<String, Vec<FieldError>>;
+
+    /// Whom an action of this config (canonical, as `validate` returned it) is done to: what limits and failures are counted
+    /// by. A worker's handler, or the origin of a URL; empty when it is done to nobody.
+    fn target(&self, _config: &str) -> String {
+        String::new()
+    }
 
     /// For an action that ends at once and touches nothing outside the process: its outcome. The engine may then record
     /// claim and completion as one durable write. All others answer `None` and get `run`.
@@ -144,8 +152,8 @@ impl Registry {
         ActionKind::ALL.into_iter().filter(|&kind| self.get(kind).is_some())
     }
 
-    /// The spec with its config in canonical form, or every field at fault with pointers below `/action`.
-    pub fn validate(&self, spec: &ActionSpec) -> Result<ActionSpec, Vec<FieldError>> {
+    /// The spec with its config in canonical form and its target, or every field at fault with pointers below `/action`.
+    pub fn validate(&self, spec: &ActionSpec) -> Result<(ActionSpec, Arc<str>), Vec<FieldError>> {
         let Some(action) = self.get(spec.kind) else {
             let known: Vec<_> = self.kinds().map(ActionKind::as_str).collect();
             let message = format!("this installation has no action of type {}", spec.kind.as_str());
@@ -153,7 +161,8 @@ impl Registry {
             return Err(vec![error.hint(format!("use one of {}", known.join(", ")))]);
         };
         let config = action.validate(&spec.config)?;
-        Ok(ActionSpec { kind: spec.kind, config: config.into() })
+        let target = action.target(&config).into();
+        Ok((ActionSpec { kind: spec.kind, config: config.into() }, target))
     }
 }
 

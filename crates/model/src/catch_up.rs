@@ -18,6 +18,8 @@ pub struct CatchUp {
     pub mode: CatchUpMode,
     /// Those older than this do not.
     pub max_age_ms: u64,
+    /// At least this long between the starts of missed fires; 0 for all at once.
+    pub drip_ms: u64,
 }
 
 /// Which missed fires run.
@@ -32,11 +34,13 @@ pub enum CatchUpMode {
     All,
     /// The last n.
     LastN(u32),
+    /// One, at the instant of the last one, which is told since when it stands for the others.
+    Coalesced,
 }
 
 impl Default for CatchUp {
     fn default() -> Self {
-        Self { mode: CatchUpMode::default(), max_age_ms: limits::CATCH_UP_AGE_MS_DEFAULT }
+        Self { mode: CatchUpMode::default(), max_age_ms: limits::CATCH_UP_AGE_MS_DEFAULT, drip_ms: 0 }
     }
 }
 
@@ -54,7 +58,7 @@ pub struct Series<'a> {
 }
 
 /// What to do about a job whose earliest fire without an outcome is due.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Decision {
     /// Fires that become executions, earliest first. At most `limits::CATCH_UP_FIRES_MAX`.
     pub fires: Vec<Timestamp>,
@@ -62,6 +66,10 @@ pub struct Decision {
     pub skips: Vec<(Timestamp, Timestamp, Reason)>,
     /// Where the job stands after all of these. The next fire may be due as well, and then needs another decision.
     pub cursor: Cursor,
+    /// The first missed fire that the only one in `fires` stands for.
+    pub covers_from: Option<Timestamp>,
+    /// The next decision must not come before this.
+    pub again_at: Option<Timestamp>,
 }
 
 /// Decides about the fires of a job from `due` (its earliest fire without an outcome) on, as far as one decision goes.
@@ -70,7 +78,7 @@ pub struct Decision {
 pub fn decide(policy: CatchUp, series: Series<'_>, due: Timestamp, now: Timestamp) -> Decision {
     let grace_start = now.saturating_add_ms(-(limits::MISFIRE_GRACE_MS as i64));
     if due >= grace_start {
-        return Decision { fires: vec![due], skips: Vec::new(), cursor: series.after(due, 1) };
+        return Decision { fires: vec![due], cursor: series.after(due, 1), ..Decision::default() };
     }
     // Missed are the fires in [due, last_missed]; later ones are merely late, and come one by one.
     let last_missed = series.last_instant(due, grace_start.saturating_add_ms(-1));
@@ -78,15 +86,18 @@ pub fn decide(policy: CatchUp, series: Series<'_>, due: Timestamp, now: Timestam
     let oldest = due.max(now.saturating_add_ms(-max_age));
     let keep = match policy.mode {
         CatchUpMode::None => 0,
-        CatchUpMode::Last => 1,
+        CatchUpMode::Last | CatchUpMode::Coalesced => 1,
         CatchUpMode::LastN(n) => (n as usize).min(limits::CATCH_UP_FIRES_MAX),
-        CatchUpMode::All => return all(series, due, oldest, last_missed),
+        CatchUpMode::All => return drip(policy, series, due, now, all(series, due, oldest, last_missed)),
     };
     let fires = series.last(keep, oldest, last_missed);
     let (too_old, passed_over) = match policy.mode {
         CatchUpMode::None => (Reason::MisfireDiscarded, Reason::MisfireDiscarded),
         _ => (Reason::Expired, Reason::MisfireCoalesced),
     };
+    // Those that are too old are not stood for.
+    let first = series.first(oldest, last_missed).filter(|_| policy.mode == CatchUpMode::Coalesced);
+    let covers_from = first.filter(|first| fires.first().is_some_and(|only| first < only));
     let skipped_end = fires.first().map_or(last_missed, |first| first.saturating_add_ms(-1));
     let mut skips = Vec::new();
     if due < oldest {
@@ -96,7 +107,21 @@ pub fn decide(policy: CatchUp, series: Series<'_>, due: Timestamp, now: Timestam
         skips.push((oldest, skipped_end, passed_over));
     }
     let passed = series.count(due, last_missed);
-    Decision { fires, skips, cursor: series.after(last_missed, passed) }
+    let cursor = series.after(last_missed, passed);
+    drip(policy, series, due, now, Decision { fires, skips, cursor, covers_from, again_at: None })
+}
+
+/// Of several missed fires, the first; the next one is decided when the drip has passed.
+fn drip(policy: CatchUp, series: Series<'_>, due: Timestamp, now: Timestamp, mut decision: Decision) -> Decision {
+    if policy.drip_ms == 0 || decision.fires.is_empty() {
+        return decision;
+    }
+    let first = decision.fires[0];
+    decision.fires.truncate(1);
+    decision.cursor = series.after(first, series.count(due, first));
+    let wait_ms = i64::try_from(policy.drip_ms).unwrap_or(i64::MAX);
+    decision.again_at = decision.cursor.next_fire_at.filter(|&next| next < now).map(|_| now.saturating_add_ms(wait_ms));
+    decision
 }
 
 /// Decides about the only fire of a one-off, due at `at`.
@@ -110,7 +135,7 @@ pub fn decide_one_off(policy: CatchUp, at: Timestamp, now: Timestamp) -> Decisio
     };
     let fires = if skip.is_none() { vec![at] } else { Vec::new() };
     let skips = skip.map(|reason| (at, at, reason)).into_iter().collect();
-    Decision { fires, skips, cursor: Cursor::default() }
+    Decision { fires, skips, ..Decision::default() }
 }
 
 /// `CatchUpMode::All`: every missed fire that is young enough, a bounded number per decision.
@@ -128,7 +153,7 @@ fn all(series: Series<'_>, due: Timestamp, oldest: Timestamp, last_missed: Times
         fires.push(at);
         cursor = Series { fires_left: cursor.fires_left, ..series }.after(at, 1);
     }
-    Decision { fires, skips, cursor }
+    Decision { fires, skips, cursor, ..Decision::default() }
 }
 
 impl Series<'_> {
@@ -145,6 +170,11 @@ impl Series<'_> {
         let offset = self.offset_ms as i64;
         let fires = self.plan.last(n, from.saturating_add_ms(-1 - offset), to.saturating_add_ms(-offset));
         fires.into_iter().map(|at| at.saturating_add_ms(offset)).collect()
+    }
+
+    /// The first fire in `[from, to]`.
+    fn first(&self, from: Timestamp, to: Timestamp) -> Option<Timestamp> {
+        next_fire(self.plan, self.offset_ms, from.saturating_add_ms(-1)).filter(|&first| first <= to)
     }
 
     /// How many fires lie in `[from, to]`; counted only where `max_fires` needs it, so that it costs nothing otherwise.
@@ -176,7 +206,7 @@ impl Series<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use CatchUpMode::{All, Last, LastN, None as Discard};
+    use CatchUpMode::{All, Coalesced, Last, LastN, None as Discard};
 
     const fn t(seconds: i64) -> Timestamp {
         Timestamp::from_millis(seconds * 1_000)
@@ -186,7 +216,7 @@ mod tests {
     fn check(mode: CatchUpMode, max_age_s: u64, fires_left: Option<u32>) -> Decision {
         let plan = Plan::decode("every 10000+0").unwrap();
         let series = Series { plan: &plan, offset_ms: 0, ends_at: None, fires_left };
-        decide(CatchUp { mode, max_age_ms: max_age_s * 1_000 }, series, t(100), t(205))
+        decide(CatchUp { mode, max_age_ms: max_age_s * 1_000, drip_ms: 0 }, series, t(100), t(205))
     }
 
     fn cursor(next: i64) -> Cursor {
@@ -198,8 +228,8 @@ mod tests {
         let plan = Plan::decode("every 10000+0").unwrap();
         let series = Series { plan: &plan, offset_ms: 0, ends_at: None, fires_left: None };
         for mode in [Discard, Last, All, LastN(2)] {
-            let decision = decide(CatchUp { mode, max_age_ms: 0 }, series, t(100), t(110));
-            assert_eq!(decision, Decision { fires: vec![t(100)], skips: vec![], cursor: cursor(110) });
+            let decision = decide(CatchUp { mode, max_age_ms: 0, drip_ms: 0 }, series, t(100), t(110));
+            assert_eq!(decision, Decision { fires: vec![t(100)], cursor: cursor(110), ..Decision::default() });
         }
     }
 
@@ -217,6 +247,38 @@ mod tests {
         assert_eq!(decision.fires, [t(190)]);
         assert_eq!(decision.skips, [(t(100), Timestamp::from_millis(189_999), Reason::MisfireCoalesced)]);
         assert_eq!(decision.cursor, cursor(200));
+    }
+
+    #[test]
+    fn coalesced_runs_one_that_knows_since_when_it_stands_for_the_others() {
+        let decision = check(Coalesced, 3_600, None);
+        assert_eq!((decision.fires, decision.covers_from), (vec![t(190)], Some(t(100))));
+        assert_eq!(decision.skips, [(t(100), Timestamp::from_millis(189_999), Reason::MisfireCoalesced)]);
+        let decision = check(Coalesced, 30, None);
+        assert_eq!((decision.fires, decision.covers_from), (vec![t(190)], Some(t(180))));
+        assert_eq!(check(Coalesced, 10, None).covers_from, None, "it stands for nobody else");
+        assert_eq!(check(Last, 3_600, None).covers_from, None);
+    }
+
+    #[test]
+    fn a_drip_lets_missed_fires_through_one_by_one() {
+        let plan = Plan::decode("every 10000+0").unwrap();
+        let series = Series { plan: &plan, offset_ms: 0, ends_at: None, fires_left: Some(100) };
+        let policy = CatchUp { mode: LastN(3), max_age_ms: 3_600_000, drip_ms: 2_000 };
+        let (mut due, mut now, mut fired) = (t(100), t(205), Vec::new());
+        let mut skips = Vec::new();
+        loop {
+            let decision = decide(policy, series, due, now);
+            fired.extend(decision.fires);
+            skips.extend(decision.skips);
+            due = decision.cursor.next_fire_at.unwrap();
+            let Some(again_at) = decision.again_at else { break };
+            assert_eq!(again_at, now.saturating_add_ms(2_000));
+            now = again_at;
+        }
+        assert_eq!(fired, [t(170), t(180), t(190), t(200)], "the last one came late, and not missed");
+        assert_eq!(skips, [(t(100), Timestamp::from_millis(169_999), Reason::MisfireCoalesced)]);
+        assert_eq!(due, t(210));
     }
 
     #[test]
@@ -262,7 +324,7 @@ mod tests {
 
     #[test]
     fn a_late_one_off_runs_unless_its_policy_says_no() {
-        let decide = |mode, now| decide_one_off(CatchUp { mode, max_age_ms: 60_000 }, t(100), t(now));
+        let decide = |mode, now| decide_one_off(CatchUp { mode, max_age_ms: 60_000, drip_ms: 0 }, t(100), t(now));
         assert_eq!(decide(Discard, 110).fires, [t(100)]);
         assert_eq!(decide(Discard, 111).skips, [(t(100), t(100), Reason::MisfireDiscarded)]);
         assert_eq!(decide(Last, 160).fires, [t(100)]);
@@ -275,7 +337,7 @@ mod tests {
         let series = Series { plan: &plan, offset_ms: 7, ends_at: None, fires_left: None };
         let due = Timestamp::from_millis(7);
         let now = t(365 * 86_400);
-        let policy = CatchUp { mode: All, max_age_ms: u64::MAX };
+        let policy = CatchUp { mode: All, max_age_ms: u64::MAX, drip_ms: 0 };
         assert_eq!(decide(policy, series, due, now).fires.len(), limits::CATCH_UP_FIRES_MAX);
         assert_eq!(decide(CatchUp { mode: Last, ..policy }, series, due, now).fires.len(), 1);
     }

@@ -4,6 +4,7 @@ use crate::action::ActionKind;
 use crate::ids::{ExecutionId, FireKind, JobId, TenantId};
 use crate::job::Priority;
 use crate::lifecycle::State;
+use crate::overlap::Overlap;
 use crate::time::Timestamp;
 use std::sync::Arc;
 
@@ -38,10 +39,22 @@ pub struct Execution {
     pub pool: Arc<str>,
     /// What is done.
     pub action: ActionKind,
+    /// Whom it is done to: a worker's handler, or the origin of a URL.
+    pub target: Arc<str>,
+    /// What it does about another run of its job.
+    pub overlap: Overlap,
+    /// The first of the missed fires that this run stands for, itself excluded.
+    pub covers_from: Option<Timestamp>,
     /// When somebody should look at it next: due, backoff over, or lease over. Meaningless in a final state.
     pub wake_at: Timestamp,
     /// When its row became durable.
     pub fired_at: Timestamp,
+    /// When the newest attempt was released to the queue.
+    pub queued_at: Option<Timestamp>,
+    /// When the newest attempt was claimed.
+    pub claimed_at: Option<Timestamp>,
+    /// When the first attempt started, once there was another.
+    pub first_started_at: Option<Timestamp>,
     /// When the newest attempt started.
     pub started_at: Option<Timestamp>,
     /// When it reached its final state, or the newest attempt ended.
@@ -52,6 +65,49 @@ pub struct Execution {
     pub outcome: Option<AttemptOutcome>,
     /// What went wrong in it.
     pub error: Option<AttemptError>,
+    /// `fingerprint` of that, while it is dead.
+    pub fingerprint: Option<u64>,
+    /// How often it was handed to a runner.
+    pub deliveries: u32,
+    /// Attempts that were lost with their runner since it was fired or last replayed.
+    pub losses: u32,
+    /// Attempts before its last replay; the retry policy counts from there.
+    pub attempts_from: u32,
+    /// When its running attempt was asked to stop.
+    pub cancel_requested_at: Option<Timestamp>,
+    /// What the operator said who cancelled or discarded it.
+    pub note: Option<String>,
+}
+
+impl Execution {
+    /// When its first attempt started.
+    pub fn first_start(&self) -> Option<Timestamp> {
+        self.first_started_at.or(self.started_at)
+    }
+}
+
+/// What a running attempt last told about itself.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Progress {
+    /// From 0 to 1.
+    pub fraction: Option<f64>,
+    /// For people.
+    pub message: Option<String>,
+    /// JSON text that the next attempt is given.
+    pub checkpoint: Option<Arc<str>>,
+    /// When it was told.
+    pub at: Timestamp,
+}
+
+/// A line that an attempt logged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogLine {
+    /// When, by the worker's clock, or when it arrived.
+    pub at: Timestamp,
+    /// Such as `info`; short.
+    pub level: String,
+    /// The line.
+    pub message: String,
 }
 
 /// One try of an execution.
@@ -90,6 +146,8 @@ pub enum AttemptOutcome {
     Cancelled,
     /// It asked to be tried later, which burns no attempt.
     Snoozed,
+    /// It was given back before it started, which burns no attempt either.
+    Released,
 }
 
 /// What went wrong in an attempt.
@@ -147,9 +205,11 @@ pub enum Outcome {
         /// How much later.
         for_ms: u64,
     },
+    /// It was given back before it started.
+    Released,
 }
 
-/// Why a fire did not become a run, or an execution ended without one. A closed set.
+/// Why a fire did not become a run, has not yet, or an execution ended without one. A closed set.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Reason {
     /// The job was paused at that instant.
@@ -170,17 +230,46 @@ pub enum Reason {
     AttemptsExhausted,
     /// The failure was permanent.
     PermanentFailure,
+    /// No fire of the job lies at that instant.
+    NotDue,
+    /// A blackout of the job covers that instant.
+    Blackout,
+    /// An earlier run of the job was not over.
+    OverlapForbidden,
+    /// A later run of the job took its place.
+    OverlapReplaced,
+    /// Its pool or its target has no free slot.
+    QuotaDeferred,
+    /// Its target takes no more per second.
+    RateLimited,
+    /// Its target keeps failing; a probe will tell when it is back.
+    CircuitOpen,
+    /// It waits for another execution to end: an earlier run of its job.
+    DependencyWaiting,
+    /// That fire has succeeded already.
+    Deduplicated,
+    /// Nobody fires for its shard yet.
+    NoLeader,
+    /// No worker asks for its pool and handler.
+    NoWorker,
+    /// It was lost with its runner too often.
+    Poison,
+    /// All its attempts together ran out of time.
+    TotalTimeout,
+    /// Somebody discarded it when it was dead.
+    DiscardedByUser,
 }
 
 impl AttemptOutcome {
     /// All outcomes, in the order of their codes.
-    pub const ALL: [AttemptOutcome; 6] = [
+    pub const ALL: [AttemptOutcome; 7] = [
         AttemptOutcome::Succeeded,
         AttemptOutcome::Failed,
         AttemptOutcome::TimedOut,
         AttemptOutcome::WorkerLost,
         AttemptOutcome::Cancelled,
         AttemptOutcome::Snoozed,
+        AttemptOutcome::Released,
     ];
 
     /// The word used in the API.
@@ -192,6 +281,7 @@ impl AttemptOutcome {
             AttemptOutcome::WorkerLost => "WORKER_LOST",
             AttemptOutcome::Cancelled => "CANCELLED",
             AttemptOutcome::Snoozed => "SNOOZED",
+            AttemptOutcome::Released => "RELEASED",
         }
     }
 
@@ -208,7 +298,7 @@ impl AttemptOutcome {
 
 impl Reason {
     /// All reasons, in the order of their codes.
-    pub const ALL: [Reason; 9] = [
+    pub const ALL: [Reason; 23] = [
         Reason::Paused,
         Reason::MisfireDiscarded,
         Reason::MisfireCoalesced,
@@ -218,6 +308,20 @@ impl Reason {
         Reason::CancelledByUser,
         Reason::AttemptsExhausted,
         Reason::PermanentFailure,
+        Reason::NotDue,
+        Reason::Blackout,
+        Reason::OverlapForbidden,
+        Reason::OverlapReplaced,
+        Reason::QuotaDeferred,
+        Reason::RateLimited,
+        Reason::CircuitOpen,
+        Reason::DependencyWaiting,
+        Reason::Deduplicated,
+        Reason::NoLeader,
+        Reason::NoWorker,
+        Reason::Poison,
+        Reason::TotalTimeout,
+        Reason::DiscardedByUser,
     ];
 
     /// The word used in the API.
@@ -232,6 +336,20 @@ impl Reason {
             Reason::CancelledByUser => "CANCELLED_BY_USER",
             Reason::AttemptsExhausted => "ATTEMPTS_EXHAUSTED",
             Reason::PermanentFailure => "PERMANENT_FAILURE",
+            Reason::NotDue => "NOT_DUE",
+            Reason::Blackout => "BLACKOUT",
+            Reason::OverlapForbidden => "OVERLAP_FORBIDDEN",
+            Reason::OverlapReplaced => "OVERLAP_REPLACED",
+            Reason::QuotaDeferred => "QUOTA_DEFERRED",
+            Reason::RateLimited => "RATE_LIMITED",
+            Reason::CircuitOpen => "CIRCUIT_OPEN",
+            Reason::DependencyWaiting => "DEPENDENCY_WAITING",
+            Reason::Deduplicated => "DEDUPLICATED",
+            Reason::NoLeader => "NO_LEADER",
+            Reason::NoWorker => "NO_WORKER",
+            Reason::Poison => "POISON",
+            Reason::TotalTimeout => "TOTAL_TIMEOUT",
+            Reason::DiscardedByUser => "DISCARDED_BY_USER",
         }
     }
 
@@ -256,6 +374,7 @@ impl Outcome {
             Outcome::Lost => AttemptOutcome::WorkerLost,
             Outcome::Cancelled => AttemptOutcome::Cancelled,
             Outcome::Snoozed { .. } => AttemptOutcome::Snoozed,
+            Outcome::Released => AttemptOutcome::Released,
         }
     }
 }

@@ -31,6 +31,14 @@ pub struct JobId([u8; 16]);
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExecutionId([u8; 16]);
 
+/// Identity of an operation.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OperationId([u8; 16]);
+
+/// Identity of an endpoint for notifications.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EndpointId([u8; 16]);
+
 /// Why an execution exists; part of its identity.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum FireKind {
@@ -38,17 +46,20 @@ pub enum FireKind {
     Schedule,
     /// Somebody asked for it.
     Manual,
+    /// A backfill asked for it. Where nothing ran at its instant, it has the identity of the scheduled fire.
+    Backfill,
 }
 
 impl FireKind {
     /// All kinds, in the order of their codes.
-    pub const ALL: [FireKind; 2] = [FireKind::Schedule, FireKind::Manual];
+    pub const ALL: [FireKind; 3] = [FireKind::Schedule, FireKind::Manual, FireKind::Backfill];
 
     /// The word used in the API.
     pub const fn as_str(self) -> &'static str {
         match self {
             FireKind::Schedule => "SCHEDULE",
             FireKind::Manual => "MANUAL",
+            FireKind::Backfill => "BACKFILL",
         }
     }
 
@@ -57,6 +68,7 @@ impl FireKind {
         match self {
             FireKind::Schedule => 0,
             FireKind::Manual => 1,
+            FireKind::Backfill => 2,
         }
     }
 
@@ -66,26 +78,38 @@ impl FireKind {
     }
 }
 
-impl JobId {
-    /// A new id from the creation instant, a sequence number within it and randomness, all injected.
-    pub fn new(at: Timestamp, sequence: u16, random: u64) -> Self {
-        let mut bytes = [0u8; 16];
-        put_millis(&mut bytes, at);
-        bytes[6..8].copy_from_slice(&(0x7000 | (sequence & 0x0fff)).to_be_bytes());
-        bytes[8..16].copy_from_slice(&((random & 0x3fff_ffff_ffff_ffff) | 0x8000_0000_0000_0000).to_be_bytes());
-        Self(bytes)
-    }
-
-    /// The sixteen bytes, as stored.
-    pub const fn as_bytes(&self) -> &[u8; 16] {
-        &self.0
-    }
-
-    /// An id from its stored bytes.
-    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
-        Self(bytes)
-    }
+/// A UUIDv7 from the creation instant, a sequence number within it and randomness, all injected.
+fn time_ordered(at: Timestamp, sequence: u16, random: u64) -> [u8; 16] {
+    let mut bytes = [0u8; 16];
+    put_millis(&mut bytes, at);
+    bytes[6..8].copy_from_slice(&(0x7000 | (sequence & 0x0fff)).to_be_bytes());
+    bytes[8..16].copy_from_slice(&((random & 0x3fff_ffff_ffff_ffff) | 0x8000_0000_0000_0000).to_be_bytes());
+    bytes
 }
+
+macro_rules! time_ordered_id {
+    ($name:ident) => {
+        impl $name {
+            /// A new id from the creation instant, a sequence number within it and randomness, all injected.
+            pub fn new(at: Timestamp, sequence: u16, random: u64) -> Self {
+                Self(time_ordered(at, sequence, random))
+            }
+
+            /// The sixteen bytes, as stored.
+            pub const fn as_bytes(&self) -> &[u8; 16] {
+                &self.0
+            }
+
+            /// An id from its stored bytes.
+            pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+                Self(bytes)
+            }
+        }
+    };
+}
+time_ordered_id!(JobId);
+time_ordered_id!(OperationId);
+time_ordered_id!(EndpointId);
 
 impl ExecutionId {
     /// The id of a job's scheduled fire.
@@ -191,6 +215,8 @@ macro_rules! text_id {
 }
 text_id!(JobId, "job_");
 text_id!(ExecutionId, "exe_");
+text_id!(OperationId, "op_");
+text_id!(EndpointId, "ntf_");
 
 #[cfg(test)]
 mod tests {

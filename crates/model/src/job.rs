@@ -9,6 +9,8 @@ use crate::catch_up::CatchUp;
 use crate::error::FieldError;
 use crate::ids::{JobId, TenantId};
 use crate::limits;
+use crate::notify::Expectation;
+use crate::overlap::Overlap;
 use crate::retry::RetryPolicy;
 use crate::schedule::{Plan, Schedule};
 use crate::time::Timestamp;
@@ -34,6 +36,8 @@ pub struct Job {
     pub spread_ms: u64,
     /// What is done.
     pub action: ActionSpec,
+    /// Whom it is done to, by `Action::target`: a worker's handler, or the origin of a URL.
+    pub target: Arc<str>,
     /// JSON text handed to the action.
     pub payload: Arc<str>,
     /// How it is tried again.
@@ -46,10 +50,18 @@ pub struct Job {
     pub pool: Arc<str>,
     /// What happens to fires that were missed.
     pub catch_up: CatchUp,
+    /// What happens to runs that would overlap.
+    pub overlap: Overlap,
+    /// What it is expected to do.
+    pub expect: Expectation,
+    /// When it does not fire.
+    pub blackouts: Arc<[Blackout]>,
     /// Labels.
     pub tags: Vec<String>,
     /// Active, paused or deleted.
     pub state: JobState,
+    /// When a pause ends by itself.
+    pub paused_until: Option<Timestamp>,
     /// Grows by one with every change; what an ETag shows.
     pub version: u32,
     /// When it was accepted.
@@ -69,6 +81,22 @@ pub struct Window {
     pub ends_at: Option<Timestamp>,
     /// No more instants of the schedule than this; a skipped one counts, one while paused does not.
     pub max_fires: Option<u32>,
+}
+
+/// A range in which a job does not fire.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Blackout {
+    /// First instant, inclusive.
+    pub from: Timestamp,
+    /// Last instant, exclusive.
+    pub to: Timestamp,
+}
+
+impl Blackout {
+    /// Whether one of `blackouts` covers `at`.
+    pub fn covers(blackouts: &[Blackout], at: Timestamp) -> bool {
+        blackouts.iter().any(|blackout| blackout.from <= at && at < blackout.to)
+    }
 }
 
 /// How far a job's fires are accounted for: a lower bound that may lag, never lead.
@@ -226,6 +254,47 @@ impl Job {
             "timeout_invalid",
             format!("timeout_ms must be 1 to {} (a day), got {}", limits::TIMEOUT_MS_MAX, self.timeout_ms),
         );
+        let total_ms = self.retry.total_timeout_ms;
+        check(
+            total_ms.is_none_or(|total| total >= self.timeout_ms && total <= limits::BACKOFF_MS_MAX),
+            "/retry_policy/total_timeout_ms",
+            "total_timeout_invalid",
+            format!("total_timeout_ms must be at least timeout_ms ({}) and at most 7 days", self.timeout_ms),
+        );
+        check(
+            self.catch_up.drip_ms == 0
+                || (limits::DRIP_MS_MIN..=limits::BACKOFF_MS_MAX).contains(&self.catch_up.drip_ms),
+            "/catch_up/drip_ms",
+            "drip_invalid",
+            format!("drip_ms must be 0 or {} to {} (7 days)", limits::DRIP_MS_MIN, limits::BACKOFF_MS_MAX),
+        );
+        check(
+            self.blackouts.len() <= limits::BLACKOUTS_MAX,
+            "/blackouts",
+            "blackouts_too_many",
+            format!("a job has at most {} blackouts, got {}", limits::BLACKOUTS_MAX, self.blackouts.len()),
+        );
+        for (i, blackout) in self.blackouts.iter().enumerate() {
+            check(
+                blackout.from < blackout.to,
+                &format!("/blackouts/{i}"),
+                "blackout_invalid",
+                format!("a blackout ends after it starts, got {} to {}", blackout.from, blackout.to),
+            );
+        }
+        let Expectation { start_within_ms, finish_within_ms, success_every_ms } = self.expect;
+        for (name, width) in [
+            ("start_within_ms", start_within_ms),
+            ("finish_within_ms", finish_within_ms),
+            ("success_every_ms", success_every_ms),
+        ] {
+            check(
+                width.is_none_or(|ms| (1..=400 * 86_400_000).contains(&ms)),
+                &format!("/expect/{name}"),
+                "expectation_invalid",
+                format!("{name} must be 1 ms to 400 days"),
+            );
+        }
         check(
             self.spread_ms <= limits::SPREAD_MS_MAX,
             "/spread_ms",

@@ -5,13 +5,15 @@
 //! conformance suite walks it.
 
 use crate::execution::{Outcome, Reason};
+use crate::limits;
 use crate::retry::RetryPolicy;
+use crate::time::Timestamp;
 use State::{Blocked, Cancelled, Dead, Pending, Retrying, Running, Skipped, Succeeded};
 
 /// Where an execution is in its life.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum State {
-    /// Waits for its parents.
+    /// Waits for other executions to end: its parents, or an earlier run of its job.
     Blocked,
     /// Durable; due, or soon due.
     Pending,
@@ -50,8 +52,16 @@ pub enum Event {
     Discard,
     /// A newer version of the job fires at the same instant.
     Refire,
+    /// The attempt was given back before it started; burns no attempt.
+    Release,
+    /// It must wait for an earlier run of its job.
+    Hold,
+    /// That run is over.
+    Unhold,
     /// An operator wants a dead one to run again.
     Replay,
+    /// An operator gives a dead one up.
+    Bury,
     /// Somebody cancels it.
     Cancel,
 }
@@ -70,7 +80,12 @@ pub const TRANSITIONS: &[(State, Event, State)] = &[
     (Retrying, Event::Discard, Skipped),
     (Skipped, Event::Refire, Pending),
     (Pending, Event::Refire, Pending),
+    (Running, Event::Release, Pending),
+    (Pending, Event::Hold, Blocked),
+    (Blocked, Event::Unhold, Pending),
+    (Blocked, Event::Discard, Skipped),
     (Dead, Event::Replay, Pending),
+    (Dead, Event::Bury, Cancelled),
     (Blocked, Event::Cancel, Cancelled),
     (Pending, Event::Cancel, Cancelled),
     (Running, Event::Cancel, Cancelled),
@@ -122,23 +137,74 @@ pub const fn target(event: Event) -> State {
     panic!("every event has a row in the table")
 }
 
+/// What there is to know about an attempt that ended, beside its outcome.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Ended {
+    /// Its number, from 1.
+    pub attempt: u32,
+    /// Attempts before the last replay; they do not count.
+    pub attempts_from: u32,
+    /// Attempts that were lost with their runner before this one.
+    pub losses: u32,
+    /// When the first attempt started.
+    pub first_started_at: Timestamp,
+    /// When this one ended.
+    pub finished_at: Timestamp,
+    /// Why it had been asked to stop, if it had.
+    pub cancel_requested: Option<Reason>,
+}
+
+/// What an outcome means for the execution.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Settled {
+    /// What happens to it.
+    pub event: Event,
+    /// Why, where that is not plain.
+    pub reason: Option<Reason>,
+    /// When the next attempt may start, where there is one.
+    pub wake_at: Timestamp,
+    /// Attempts that count after this: a snooze and a release burn none.
+    pub attempt: u32,
+}
+
 /// What an outcome means for the execution. The only place that decides between another attempt and the end.
 ///
-/// `attempt` is the number of the attempt that ended, from 1. A lost lease is an outcome like any other: it burns an
-/// attempt, because a target that kills its worker must not be tried for ever.
-pub fn settle(outcome: &Outcome, attempt: u32, policy: &RetryPolicy) -> (Event, Option<Reason>) {
-    let retryable = match outcome {
-        Outcome::Succeeded { .. } => return (Event::Succeed, None),
-        Outcome::Snoozed { .. } => return (Event::Snooze, None),
-        Outcome::Cancelled => return (Event::Cancel, Some(Reason::CancelledByUser)),
-        Outcome::Failed { retryable, .. } => *retryable,
-        Outcome::TimedOut { .. } | Outcome::Lost => true,
+/// A lost lease is an outcome like any other: it burns an attempt, because a target that kills its worker must not be tried
+/// for ever; and after `limits::LOSSES_MAX` of them that is what its work counts as, whatever the policy says.
+/// One that was asked to stop is not tried again, however it ended. `seed` is the jitter's randomness.
+pub fn settle(outcome: &Outcome, ended: Ended, policy: &RetryPolicy, seed: u64) -> Settled {
+    let end = |event, reason| Settled { event, reason, wake_at: ended.finished_at, attempt: ended.attempt };
+    let unburned = |event, wait_ms: u64| Settled {
+        event,
+        reason: None,
+        wake_at: ended.finished_at.saturating_add_ms(wait_ms.min(limits::BACKOFF_MS_MAX) as i64),
+        attempt: ended.attempt.saturating_sub(1),
     };
-    match (retryable, attempt < policy.max_attempts) {
-        (true, true) => (Event::FailRetryable, None),
-        (true, false) => (Event::FailFinal, Some(Reason::AttemptsExhausted)),
-        (false, _) => (Event::FailFinal, Some(Reason::PermanentFailure)),
+    let cancelled = end(Event::Cancel, Some(ended.cancel_requested.unwrap_or(Reason::CancelledByUser)));
+    let (retryable, retry_after_ms) = match outcome {
+        Outcome::Succeeded { .. } => return end(Event::Succeed, None),
+        Outcome::Cancelled => return cancelled,
+        _ if ended.cancel_requested.is_some() => return cancelled,
+        Outcome::Snoozed { for_ms } => return unburned(Event::Snooze, *for_ms),
+        Outcome::Released => return unburned(Event::Release, 0),
+        Outcome::Failed { retryable, retry_after_ms, .. } => (*retryable, retry_after_ms.unwrap_or(0)),
+        Outcome::Lost if ended.losses + 1 >= limits::LOSSES_MAX => return end(Event::FailFinal, Some(Reason::Poison)),
+        Outcome::TimedOut { .. } | Outcome::Lost => (true, 0),
+    };
+    let tries = ended.attempt - ended.attempts_from.min(ended.attempt);
+    if !retryable {
+        return end(Event::FailFinal, Some(Reason::PermanentFailure));
     }
+    if tries >= policy.max_attempts {
+        return end(Event::FailFinal, Some(Reason::AttemptsExhausted));
+    }
+    // The target's wish may lengthen the wait, never shorten it.
+    let wait_ms = policy.delay_ms(tries.max(1), seed).max(retry_after_ms).min(limits::BACKOFF_MS_MAX);
+    let wake_at = ended.finished_at.saturating_add_ms(wait_ms as i64);
+    if policy.total_timeout_ms.is_some_and(|total| wake_at.ms_since(ended.first_started_at) >= total) {
+        return end(Event::FailFinal, Some(Reason::TotalTimeout));
+    }
+    Settled { event: Event::FailRetryable, reason: None, wake_at, attempt: ended.attempt }
 }
 
 impl State {
@@ -177,7 +243,7 @@ impl State {
 
 impl Event {
     /// All events.
-    pub const ALL: [Event; 11] = [
+    pub const ALL: [Event; 15] = [
         Event::ParentsDone,
         Event::ParentFailed,
         Event::Claim,
@@ -187,7 +253,11 @@ impl Event {
         Event::Snooze,
         Event::Discard,
         Event::Refire,
+        Event::Release,
+        Event::Hold,
+        Event::Unhold,
         Event::Replay,
+        Event::Bury,
         Event::Cancel,
     ];
 }
@@ -245,7 +315,10 @@ mod tests {
     #[test]
     fn final_states_are_left_only_by_a_recorded_decision() {
         for (from, event, _) in TRANSITIONS {
-            assert!(!from.is_final() || matches!(event, Event::Replay | Event::Refire), "{from:?} {event:?}");
+            assert!(
+                !from.is_final() || matches!(event, Event::Replay | Event::Bury | Event::Refire),
+                "{from:?} {event:?}"
+            );
         }
         assert!(State::ALL.iter().all(|s| s.is_final() == (s.code() >= Succeeded.code())));
     }
@@ -261,26 +334,100 @@ mod tests {
         assert_eq!(reached.len(), State::ALL.len());
     }
 
+    fn failed(retryable: bool, retry_after_ms: Option<u64>) -> Outcome {
+        let error = AttemptError { kind: "x".into(), message: String::new() };
+        Outcome::Failed { error, retryable, retry_after_ms, pause_job: false, response: None }
+    }
+
+    const T: Timestamp = Timestamp::from_millis(50_000);
+
+    fn ended(attempt: u32) -> Ended {
+        Ended {
+            attempt,
+            attempts_from: 0,
+            losses: 0,
+            first_started_at: Timestamp::from_millis(10_000),
+            finished_at: T,
+            cancel_requested: None,
+        }
+    }
+
+    fn policy() -> RetryPolicy {
+        let backoff = crate::retry::Backoff::Exponential;
+        RetryPolicy { max_attempts: 3, backoff, initial_delay_ms: 100, max_delay_ms: 1_000, total_timeout_ms: None }
+    }
+
+    fn check(outcome: &Outcome, ended: Ended, policy: &RetryPolicy) -> (Event, Option<Reason>) {
+        let settled = settle(outcome, ended, policy, 0);
+        (settled.event, settled.reason)
+    }
+
     #[test]
     fn settle_retries_until_the_policy_is_exhausted() {
-        let policy = RetryPolicy { max_attempts: 3, ..RetryPolicy::default() };
-        let failed = |retryable| Outcome::Failed {
-            error: AttemptError { kind: "x".into(), message: String::new() },
-            retryable,
-            retry_after_ms: None,
-            pause_job: false,
-            response: None,
-        };
         let timed_out = Outcome::TimedOut { error: AttemptError { kind: "timeout".into(), message: String::new() } };
-        for outcome in [failed(true), Outcome::Lost, timed_out] {
-            assert_eq!(settle(&outcome, 1, &policy), (Event::FailRetryable, None));
-            assert_eq!(settle(&outcome, 2, &policy), (Event::FailRetryable, None));
-            assert_eq!(settle(&outcome, 3, &policy), (Event::FailFinal, Some(Reason::AttemptsExhausted)));
-            assert_eq!(settle(&outcome, u32::MAX, &policy), (Event::FailFinal, Some(Reason::AttemptsExhausted)));
+        let (again, over) = ((Event::FailRetryable, None), (Event::FailFinal, Some(Reason::AttemptsExhausted)));
+        for outcome in [failed(true, None), Outcome::Lost, timed_out] {
+            assert_eq!(check(&outcome, ended(1), &policy()), again);
+            assert_eq!(check(&outcome, ended(2), &policy()), again);
+            assert_eq!(check(&outcome, ended(3), &policy()), over);
+            assert_eq!(check(&outcome, ended(u32::MAX), &policy()), over);
         }
-        assert_eq!(settle(&failed(false), 1, &policy), (Event::FailFinal, Some(Reason::PermanentFailure)));
-        assert_eq!(settle(&Outcome::Succeeded { response: None }, 9, &policy), (Event::Succeed, None));
-        assert_eq!(settle(&Outcome::Snoozed { for_ms: 1 }, 9, &policy), (Event::Snooze, None));
-        assert_eq!(settle(&Outcome::Cancelled, 1, &policy), (Event::Cancel, Some(Reason::CancelledByUser)));
+        let permanent = check(&failed(false, None), ended(1), &policy());
+        assert_eq!(permanent, (Event::FailFinal, Some(Reason::PermanentFailure)));
+        assert_eq!(check(&Outcome::Succeeded { response: None }, ended(9), &policy()), (Event::Succeed, None));
+    }
+
+    #[test]
+    fn a_replay_starts_the_policy_anew() {
+        let replayed = Ended { attempts_from: 3, ..ended(4) };
+        let settled = settle(&failed(true, None), replayed, &policy(), 0);
+        assert_eq!((settled.event, settled.wake_at.ms_since(T)), (Event::FailRetryable, 100));
+        assert_eq!(check(&failed(true, None), Ended { attempts_from: 3, ..ended(6) }, &policy()).0, Event::FailFinal);
+    }
+
+    #[test]
+    fn backoff_grows_and_the_target_may_lengthen_it() {
+        let wait = |outcome, attempt| settle(&outcome, ended(attempt), &policy(), 0).wake_at.ms_since(T);
+        assert_eq!(wait(failed(true, None), 1), 100);
+        assert_eq!(wait(failed(true, None), 2), 200);
+        assert_eq!(wait(failed(true, Some(5_000)), 1), 5_000);
+        assert_eq!(wait(failed(true, Some(1)), 1), 100);
+        assert_eq!(wait(failed(true, Some(u64::MAX)), 1), limits::BACKOFF_MS_MAX);
+    }
+
+    #[test]
+    fn snoozed_and_released_burn_no_attempt() {
+        let snoozed = settle(&Outcome::Snoozed { for_ms: 7 }, ended(9), &policy(), 0);
+        assert_eq!((snoozed.event, snoozed.attempt, snoozed.wake_at.ms_since(T)), (Event::Snooze, 8, 7));
+        let released = settle(&Outcome::Released, ended(1), &policy(), 0);
+        assert_eq!((released.event, released.attempt, released.wake_at), (Event::Release, 0, T));
+    }
+
+    #[test]
+    fn lost_too_often_is_poison_whatever_the_policy_says() {
+        let patient = RetryPolicy { max_attempts: 1_000, ..policy() };
+        let lost = |losses| check(&Outcome::Lost, Ended { losses, ..ended(losses + 1) }, &patient);
+        assert_eq!(lost(limits::LOSSES_MAX - 2), (Event::FailRetryable, None));
+        assert_eq!(lost(limits::LOSSES_MAX - 1), (Event::FailFinal, Some(Reason::Poison)));
+    }
+
+    #[test]
+    fn no_attempt_starts_after_the_total_time_limit() {
+        // 40 s have passed since the first start.
+        let total = |ms| RetryPolicy { total_timeout_ms: Some(ms), ..policy() };
+        assert_eq!(check(&failed(true, None), ended(1), &total(40_101)), (Event::FailRetryable, None));
+        let over = (Event::FailFinal, Some(Reason::TotalTimeout));
+        assert_eq!(check(&failed(true, None), ended(1), &total(40_100)), over);
+    }
+
+    #[test]
+    fn what_was_asked_to_stop_is_not_tried_again_but_may_have_succeeded() {
+        let asked = Ended { cancel_requested: Some(Reason::OverlapReplaced), ..ended(1) };
+        let cancelled = (Event::Cancel, Some(Reason::OverlapReplaced));
+        for outcome in [failed(true, None), Outcome::Lost, Outcome::Snoozed { for_ms: 1 }, Outcome::Cancelled] {
+            assert_eq!(check(&outcome, asked, &policy()), cancelled);
+        }
+        assert_eq!(check(&Outcome::Succeeded { response: None }, asked, &policy()).0, Event::Succeed);
+        assert_eq!(check(&Outcome::Cancelled, ended(1), &policy()), (Event::Cancel, Some(Reason::CancelledByUser)));
     }
 }

@@ -64,3 +64,53 @@ pub const QUEUE_ITEMS_MAX: usize = 4_000_000;
 pub const SLOTS_MAX: usize = 10_000;
 /// Shards; fixed for life.
 pub const SHARDS: u16 = 256;
+/// Attempts lost with their runner after which an execution is poison, whatever its retry policy says.
+pub const LOSSES_MAX: u32 = 5;
+/// How long a worker keeps an execution without a heartbeat.
+pub const LEASE_MS: u64 = 30_000;
+/// How often a worker should send a heartbeat.
+pub const HEARTBEAT_MS: u64 = 10_000;
+/// How long a running attempt gets to stop after it was asked to.
+pub const CANCEL_GRACE_MS: u64 = 20_000;
+/// Executions in one claim, heartbeat or completion of a worker.
+pub const PULL_ITEMS_MAX: usize = 1_000;
+/// Longest wait of a worker's claim.
+pub const PULL_WAIT_MS_MAX: u64 = 60_000;
+/// Longest name of a worker, in bytes.
+pub const WORKER_BYTES_MAX: usize = 200;
+/// Workers that a node remembers.
+pub const WORKERS_MAX: usize = 10_000;
+/// Handlers or pools that one worker may name.
+pub const WORKER_NAMES_MAX: usize = 256;
+/// Largest checkpoint, in bytes of JSON text.
+pub const CHECKPOINT_BYTES_MAX: usize = 64 * 1024;
+/// Largest result of a worker, in bytes of JSON text.
+pub const RESULT_BYTES_MAX: usize = 64 * 1024;
+/// Longest line of a log, in bytes; longer ones are cut.
+pub const LOG_LINE_BYTES_MAX: usize = 4 * 1024;
+/// Lines kept per execution; later ones are dropped.
+pub const LOG_LINES_MAX: usize = 10_000;
+/// Lines in one heartbeat.
+pub const LOG_LINES_PER_BEAT_MAX: usize = 1_000;
+/// Most blackouts of a job.
+pub const BLACKOUTS_MAX: usize = 100;
+/// Shortest drip between missed fires.
+pub const DRIP_MS_MIN: u64 = 10;
+/// Executions that wait behind one run of their job under `buffer_all`; further ones are skipped.
+pub const BUFFERED_MAX: usize = 1_000;
+/// Executions kept in each final state, where nobody says otherwise.
+pub const KEPT_MAX: u64 = 50_000_000;
+/// Rows that one page of a filtered list looks at; the next page goes on where it stopped.
+pub const SCAN_ROWS_MAX: usize = 50_000;
+/// Endpoints of a tenant.
+pub const ENDPOINTS_MAX: usize = 64;
+/// Tries of a notification.
+pub const DELIVERY_TRIES_MAX: u32 = 12;
+/// Pools and targets of a tenant that have limits.
+pub const CAPACITIES_MAX: usize = 10_000;
+/// Operations at work at the same time.
+pub const OPERATIONS_MAX: usize = 16;
+/// Fires of one backfill.
+pub const BACKFILL_FIRES_MAX: usize = 100_000;
+/// Executions of one operation that may be open at the same time.
+pub const OPERATION_OPEN_MAX: usize = 1_000;

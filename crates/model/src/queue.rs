@@ -31,6 +31,10 @@ pub struct Dispatch {
     pub priority: Priority,
     /// What is done.
     pub action: ActionKind,
+    /// Whom it is done to: a worker's handler, or the origin of a URL.
+    pub target: Arc<str>,
+    /// When it was released to the queue; `None` before.
+    pub queued_at: Option<Timestamp>,
 }
 
 /// What a runner wants.
@@ -40,6 +44,10 @@ pub struct Receive {
     pub runner: Runner,
     /// From these pools; empty means from any.
     pub pools: Vec<Arc<str>>,
+    /// But not from these, which are paused or full.
+    pub except: Vec<Arc<str>>,
+    /// Only for these targets; empty means for any. Only for workers: they name their handlers.
+    pub targets: Vec<Arc<str>>,
     /// At most this many.
     pub limit: usize,
 }
@@ -51,6 +59,19 @@ pub struct Depth {
     pub waiting: usize,
     /// Received and neither acknowledged nor released.
     pub taken: usize,
+}
+
+/// What waits in one pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolDepth {
+    /// Which pool.
+    pub pool: Arc<str>,
+    /// For which kind of runner.
+    pub runner: Runner,
+    /// Published and not yet received.
+    pub waiting: usize,
+    /// When the first of these was released to the queue.
+    pub oldest_queued_at: Option<Timestamp>,
 }
 
 /// Transport of ready executions. Ordered by priority with a share for the low ones; fair between tenants.
@@ -67,4 +88,6 @@ pub trait Queue: Send + Sync + 'static {
     /// How full it is, as far as one kind of runner is concerned: what waits for nobody else's capacity must not hold this
     /// kind up.
     async fn depth(&self, runner: Runner) -> Result<Depth>;
+    /// How full each pool is that is not empty.
+    async fn pools(&self) -> Result<Vec<PoolDepth>>;
 }

@@ -54,11 +54,19 @@ pub struct RetryPolicy {
     pub initial_delay_ms: u64,
     /// Longest delay.
     pub max_delay_ms: u64,
+    /// All attempts and the waits between them together, from the first start.
+    pub total_timeout_ms: Option<u64>,
 }
 
 impl Default for RetryPolicy {
     fn default() -> Self {
-        Self { max_attempts: 3, backoff: Backoff::default(), initial_delay_ms: 1_000, max_delay_ms: 3_600_000 }
+        Self {
+            max_attempts: 3,
+            backoff: Backoff::default(),
+            initial_delay_ms: 1_000,
+            max_delay_ms: 3_600_000,
+            total_timeout_ms: None,
+        }
     }
 }
 
@@ -89,7 +97,7 @@ mod tests {
     use super::*;
 
     const fn policy(backoff: Backoff) -> RetryPolicy {
-        RetryPolicy { max_attempts: 5, backoff, initial_delay_ms: 100, max_delay_ms: 10_000 }
+        RetryPolicy { max_attempts: 5, backoff, initial_delay_ms: 100, max_delay_ms: 10_000, total_timeout_ms: None }
     }
 
     #[test]
@@ -112,8 +120,8 @@ mod tests {
         for backoff in Backoff::ALL {
             for attempt in [0, 1, 62, 63, 64, 65, u32::MAX] {
                 for initial in [0, 1, u64::MAX] {
-                    let policy =
-                        RetryPolicy { max_attempts: 1, backoff, initial_delay_ms: initial, max_delay_ms: u64::MAX };
+                    let max_delay_ms = u64::MAX;
+                    let policy = RetryPolicy { backoff, initial_delay_ms: initial, max_delay_ms, ..Default::default() };
                     policy.delay_ms(attempt, u64::MAX);
                 }
             }

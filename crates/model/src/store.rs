@@ -8,15 +8,21 @@
 //! Guards come from outside: `lifecycle::sources(event)` for states, `ShardFence` for owners, `AttemptFence` for runners.
 
 use crate::action::{ActionKind, ActionSpec};
+use crate::capacity::{Capacity, Count, Scope};
 use crate::catch_up::CatchUp;
 use crate::error::Result;
-use crate::execution::{Attempt, AttemptError, AttemptOutcome, Execution, Reason, Response};
-use crate::ids::{ExecutionId, FireKind, JobId, TenantId};
-use crate::job::{Cursor, Job, JobState, Priority};
+use crate::execution::{Attempt, AttemptError, AttemptOutcome, Execution, LogLine, Progress, Reason, Response};
+use crate::filter::Filter;
+use crate::ids::{EndpointId, ExecutionId, FireKind, JobId, OperationId, TenantId};
+use crate::job::{Blackout, Cursor, Job, JobState, Priority};
 use crate::lifecycle::{Event, State};
+use crate::notify::{Broken, Delivery, Endpoint, Expectation, Tried};
+use crate::operation::{Operation, OperationState};
+use crate::overlap::Overlap;
 use crate::queue::Dispatch;
 use crate::retry::RetryPolicy;
 use crate::shard::{ShardFence, ShardId};
+use crate::stats::{Rollup, StatsQuery};
 use crate::time::Timestamp;
 use std::sync::Arc;
 
@@ -34,6 +40,19 @@ pub trait Store: Send + Sync + 'static {
     async fn recall(&self, tenant: TenantId, scope: &str, key: &str, now: Timestamp) -> Result<Option<(u128, Answer)>>;
     /// Lists jobs that are not deleted, by name.
     async fn list_jobs(&self, query: &JobQuery) -> Result<Page<Job>>;
+    /// Reads paused jobs whose pause ends at or before `now`, at most `limit`.
+    async fn load_resumable(&self, now: Timestamp, limit: usize) -> Result<Vec<Job>>;
+
+    // Capacity: pools and targets.
+
+    /// Writes the limits of a pool or target.
+    async fn put_capacity(&self, capacity: Capacity) -> Result<()>;
+    /// Forgets the limits of a pool or target; says whether there were any.
+    async fn delete_capacity(&self, tenant: TenantId, scope: Scope, name: &str) -> Result<bool>;
+    /// Reads all limits, of one tenant or of all.
+    async fn list_capacities(&self, tenant: Option<TenantId>) -> Result<Vec<Capacity>>;
+    /// How many executions are in which state, by pool; of one tenant or of all. Kept by the writes, not counted.
+    async fn counts(&self, tenant: Option<TenantId>) -> Result<Vec<Count>>;
 
     // The owner of shards.
 
@@ -54,34 +73,118 @@ pub trait Store: Send + Sync + 'static {
 
     // Runners.
 
-    /// Starts attempts: grants a fence and a lease, or says why not. Stale executions are discarded on the way.
+    /// Starts attempts: grants a fence and a lease, or says why not. Stale executions are discarded on the way, overlaps
+    /// decided (`overlap::decide`), slots of pools counted; all in one transaction, judged in the order of the batch.
     async fn claim(&self, claims: Vec<Claim>) -> Result<Vec<Claimed>>;
-    /// Prolongs leases of running attempts.
-    async fn extend(&self, extensions: Vec<Extension>) -> Result<Vec<Applied>>;
-    /// Ends attempts: state, attempt row, backoff, all in one transaction.
-    async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<Applied>>;
-    /// Reads running attempts that nobody runs any more. A node runs its attempts as long as it lives, by its own monotonic
-    /// clock, so those are lost when it is not in `live_nodes`; any other runner's when its lease ended before `now`.
-    async fn load_expired(&self, now: Timestamp, live_nodes: &[String], limit: usize) -> Result<Vec<Expired>>;
+    /// Moves the wake-up of waiting executions, with the reason.
+    async fn defer(&self, deferrals: Vec<Deferral>) -> Result<Vec<Applied>>;
+    /// Prolongs leases of running attempts, and keeps what they tell about themselves.
+    async fn extend(&self, extensions: Vec<Extension>) -> Result<Vec<Extended>>;
+    /// Ends attempts: state, attempt row, backoff, counters, events, and whoever waited for them, all in one transaction.
+    /// An event that leads to another attempt is refused (`Stale` in `Running`) when the attempt was asked to stop meanwhile:
+    /// the caller had not seen that, and reads again.
+    async fn complete(&self, completions: Vec<Completion>) -> Result<Moved>;
+    /// Reads the running attempts of these executions.
+    async fn load_running(&self, executions: &[ExecutionId]) -> Result<Vec<Option<RunningAttempt>>>;
+    /// Reads running attempts of runners that are no nodes, and whose lease ended before `now`; earliest first.
+    async fn load_expired(&self, now: Timestamp, limit: usize) -> Result<Vec<RunningAttempt>>;
+    /// Reads running attempts of nodes that are not in `live_nodes`. A node runs its attempts as long as it lives, by its own
+    /// monotonic clock, whatever their lease says.
+    async fn load_orphans(&self, live_nodes: &[String], limit: usize) -> Result<Vec<RunningAttempt>>;
 
     // Operators and history.
 
-    /// Cancels executions. An answer to remember is remembered with it, if all of them are cancelled by this.
-    async fn cancel(
+    /// Cancels executions and fires that have not come. An answer to remember is remembered with it, if every one of them
+    /// is cancelled or asked to stop by this.
+    async fn cancel(&self, batch: CancelBatch) -> Result<Cancelled>;
+    /// Runs dead executions again; the attempts so far are kept.
+    async fn replay(&self, tenant: TenantId, replays: Vec<Replay>, now: Timestamp) -> Result<Moved>;
+    /// Gives dead executions up (`Event::Bury`), with a note.
+    async fn bury(
         &self,
         tenant: TenantId,
         executions: Vec<ExecutionId>,
+        note: &str,
         now: Timestamp,
-        idempotency: Option<Idempotency>,
     ) -> Result<Vec<Applied>>;
+    /// Lists the groups of dead executions, most recently grown first.
+    async fn dead_groups(&self, tenant: TenantId, limit: usize) -> Result<Vec<DeadGroup>>;
     /// Reads executions.
     async fn get_executions(&self, tenant: TenantId, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>>;
-    /// Lists executions, newest first.
-    async fn list_executions(&self, query: &ExecutionQuery) -> Result<Page<Execution>>;
+    /// Lists executions, newest first. A page looks at no more than `limits::SCAN_ROWS_MAX` rows, and may be short or empty
+    /// although there is more.
+    async fn list_executions(&self, query: &ExecutionQuery) -> Result<ExecutionPage>;
     /// Lists the attempts of one execution, first one first; empty when there is none.
     async fn list_attempts(&self, tenant: TenantId, execution: ExecutionId) -> Result<Vec<Attempt>>;
-    /// Lists the skips of one job, newest first.
-    async fn list_skips(&self, tenant: TenantId, job: JobId, limit: usize) -> Result<Vec<Skip>>;
+    /// What the running or last attempt told about itself.
+    async fn progress(&self, tenant: TenantId, execution: ExecutionId) -> Result<Option<Progress>>;
+    /// What an execution's attempts logged, in the order of arrival, after position `after`; with positions.
+    async fn list_logs(
+        &self,
+        tenant: TenantId,
+        execution: ExecutionId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<(u64, LogLine)>>;
+    /// Lists the skips of one job, newest first; only those that touch `[from, to]`, where that is given.
+    async fn list_skips(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        within: Option<(Timestamp, Timestamp)>,
+        limit: usize,
+    ) -> Result<Vec<Skip>>;
+    /// Reads rollups, oldest minute first.
+    async fn stats(&self, query: &StatsQuery) -> Result<Vec<Rollup>>;
+    /// Deletes what is older than its retention, in one short transaction of at most `limit` rows, and says whether there is
+    /// more. Only final executions, with everything that hangs on them; rollups, skips, deliveries.
+    async fn prune(&self, retention: &Retention, now: Timestamp, limit: usize) -> Result<Pruned>;
+    /// Compares the counters with the rows, in one snapshot, and corrects what has drifted; says by how much in all.
+    async fn reconcile(&self) -> Result<u64>;
+
+    // Operations.
+
+    /// Writes an operation; `expected` is the state it must be in, `None` when it must not be there.
+    async fn put_operation(&self, operation: Operation, expected: Option<OperationState>) -> Result<bool>;
+    /// Reads an operation.
+    async fn get_operation(&self, tenant: TenantId, id: OperationId) -> Result<Option<Operation>>;
+    /// Lists operations, newest first, after `before`.
+    async fn list_operations(
+        &self,
+        tenant: TenantId,
+        before: Option<OperationId>,
+        limit: usize,
+    ) -> Result<Page<Operation>>;
+    /// Reads the operations of all tenants that are at work.
+    async fn load_operations(&self, limit: usize) -> Result<Vec<Operation>>;
+
+    // Notifications.
+
+    /// Writes an endpoint.
+    async fn put_endpoint(&self, endpoint: Endpoint) -> Result<()>;
+    /// Forgets an endpoint and what waits for it; says whether there was one.
+    async fn delete_endpoint(&self, tenant: TenantId, id: EndpointId) -> Result<bool>;
+    /// Reads all endpoints of a tenant, in the order of their ids.
+    async fn list_endpoints(&self, tenant: TenantId) -> Result<Vec<Endpoint>>;
+    /// Reads deliveries that wait and are due, with their endpoints that are not paused, in the order of `next_at`.
+    async fn load_deliveries(&self, now: Timestamp, limit: usize) -> Result<Vec<(Delivery, Endpoint)>>;
+    /// Writes what became of tries.
+    async fn settle_deliveries(&self, tried: Vec<Tried>) -> Result<()>;
+    /// Lists the deliveries to an endpoint, newest first, before position `before`.
+    async fn list_deliveries(
+        &self,
+        tenant: TenantId,
+        endpoint: EndpointId,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Page<Delivery>>;
+    /// Has a delivery tried again from the start; says whether there is one.
+    async fn replay_delivery(&self, tenant: TenantId, endpoint: EndpointId, seq: u64, now: Timestamp) -> Result<bool>;
+    /// Ends watches whose instant has come: one transaction writes their events and answers with them.
+    async fn break_watches(&self, now: Timestamp, limit: usize) -> Result<Vec<Broken>>;
+
+    // Upkeep.
+
     /// Forgets idempotency keys that expired before `now`; at most `limit`.
     async fn forget_keys(&self, now: Timestamp, limit: usize) -> Result<usize>;
     /// Notes the version of the zone database that all cursors were computed with; `status` tells it.
@@ -239,8 +342,16 @@ pub struct PlannedJob {
     pub pool: Arc<str>,
     /// What is done.
     pub action: ActionKind,
+    /// Whom it is done to.
+    pub target: Arc<str>,
     /// What happens to missed fires.
     pub catch_up: CatchUp,
+    /// What happens to runs that would overlap.
+    pub overlap: Overlap,
+    /// What it is expected to do.
+    pub expect: Expectation,
+    /// When it does not fire.
+    pub blackouts: Arc<[Blackout]>,
 }
 
 /// Which due jobs to load.
@@ -291,6 +402,14 @@ pub struct Fire {
     pub dispatch: Dispatch,
     /// Why it exists.
     pub kind: FireKind,
+    /// When it may start: its instant, or later where it is caught up or filled in.
+    pub wake_at: Timestamp,
+    /// What it does about another run of its job.
+    pub overlap: Overlap,
+    /// The first missed fire that it stands for.
+    pub covers_from: Option<Timestamp>,
+    /// What its job is expected to do; becomes watches.
+    pub expect: Expectation,
 }
 
 /// Fires that did not become executions: every fire of the job in the range that has no execution was skipped, for this
@@ -390,8 +509,32 @@ pub struct Claim {
     pub worker: Arc<str>,
     /// Now.
     pub now: Timestamp,
-    /// How long the lease lasts beyond the job's timeout.
-    pub lease_ms: u64,
+    /// How long the lease lasts.
+    pub lease: Lease,
+    /// When it was released to the queue.
+    pub queued_at: Option<Timestamp>,
+}
+
+/// How long an attempt keeps its execution.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Lease {
+    /// This much beyond the time limit of the attempt: for runners that are bound by it themselves.
+    BeyondTimeout(u64),
+    /// This long, from claim to heartbeat and from heartbeat to heartbeat: for runners that may vanish.
+    Beats(u64),
+}
+
+/// A waiting execution that is not to start yet.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Deferral {
+    /// Which execution.
+    pub execution: ExecutionId,
+    /// Attempts so far, as the writer believes.
+    pub attempt: u32,
+    /// When to look again.
+    pub wake_at: Timestamp,
+    /// Why.
+    pub reason: Reason,
 }
 
 /// The verdict on one claim.
@@ -399,8 +542,17 @@ pub struct Claim {
 pub enum Claimed {
     /// The attempt may start.
     Granted(Box<Granted>),
-    /// It must not run: the job was changed or deleted before its instant. It is skipped now.
+    /// It must not run: the job was changed or deleted before its instant, or another run forbids it. It is skipped now.
     Discarded(Reason),
+    /// It waits for another run of its job, which was asked to stop where `cancel` is set; the end of that releases it.
+    Held {
+        /// Whom it waits for.
+        by: ExecutionId,
+        /// Whether that one was asked to stop.
+        cancel: bool,
+    },
+    /// It cannot start now, and waits as before: its pool is paused (`PAUSED`) or has no free slot (`QUOTA_DEFERRED`).
+    Deferred(Reason),
     /// Somebody else was first, or its time has not come.
     Stale {
         /// The state the row is in.
@@ -435,15 +587,58 @@ pub struct Granted {
     pub fire_at: Timestamp,
     /// When the lease ends.
     pub lease_until: Timestamp,
+    /// The first missed fire that this run stands for.
+    pub covers_from: Option<Timestamp>,
+    /// Attempts before its last replay.
+    pub attempts_from: u32,
+    /// Attempts that were lost with their runner.
+    pub losses: u32,
+    /// When the first attempt started: this one, if it is the first.
+    pub first_started_at: Timestamp,
+    /// The checkpoint of an earlier attempt, JSON text.
+    pub checkpoint: Option<Arc<str>>,
+    /// Another run of the job that was ended so that this one may start.
+    pub terminated: Option<ExecutionId>,
 }
 
-/// A lease to prolong.
-#[derive(Copy, Clone, Debug)]
+/// A lease to prolong, with what the attempt tells about itself.
+#[derive(Clone, Debug)]
 pub struct Extension {
     /// Whose.
-    pub fence: AttemptFence,
-    /// Until when.
+    pub execution: ExecutionId,
+    /// Its fence; `None` is checked by `worker` (for callers that know no fences).
+    pub fence: Option<u64>,
+    /// Who.
+    pub worker: Arc<str>,
+    /// Now.
+    pub now: Timestamp,
+    /// Until when. Never past the attempt's time limit, and not at all once it was asked to stop.
     pub lease_until: Timestamp,
+    /// What it tells about itself; `fraction`, `message` and `checkpoint` replace what was there one by one.
+    pub progress: Option<Progress>,
+    /// What it logs.
+    pub logs: Vec<LogLine>,
+}
+
+/// The verdict on one extension.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Extended {
+    /// It goes on.
+    Until(Timestamp),
+    /// It was asked to stop, or its time is up: the lease ends at this instant whatever it does.
+    Cancel {
+        /// When.
+        until: Timestamp,
+        /// `CANCELLED_BY_USER`, `OVERLAP_REPLACED`; `None` when its time limit is over.
+        reason: Option<Reason>,
+    },
+    /// It is not the running attempt: the row is in this state.
+    Stale {
+        /// The state the row is in.
+        state: State,
+    },
+    /// There is no such execution.
+    Gone,
 }
 
 /// An attempt that ended.
@@ -461,12 +656,16 @@ pub struct Completion {
     pub started_at: Timestamp,
     /// When it ended.
     pub finished_at: Timestamp,
-    /// When the next attempt may start; only read for events that lead to `Retrying`.
+    /// When the next attempt may start; only read for events that lead to one.
     pub wake_at: Timestamp,
+    /// Attempts that count after this, by `lifecycle::settle`.
+    pub attempt: u32,
     /// What went wrong.
     pub error: Option<AttemptError>,
     /// What the target answered.
     pub response: Option<Response>,
+    /// What it logged at last.
+    pub logs: Vec<LogLine>,
 }
 
 impl Completion {
@@ -477,6 +676,16 @@ impl Completion {
             CompletionOf::Unclaimed(claim) => claim.execution,
         }
     }
+}
+
+/// What a guarded write did, and who may start because of it.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Moved {
+    /// One per item.
+    pub verdicts: Vec<Applied>,
+    /// Executions that wait from now on and were not waiting before: replayed ones, and those that an overlap held. Retries
+    /// are not among them: who completes knows them.
+    pub ready: Vec<Waiting>,
 }
 
 /// Why an execution must not start, by what it was fired under (kind, version, instant), its attempts so far, and its job as
@@ -505,17 +714,120 @@ pub enum CompletionOf {
     Unclaimed(Claim),
 }
 
-/// A running attempt whose runner is gone.
+/// A running attempt, with what is needed to end it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Expired {
+pub struct RunningAttempt {
     /// The right to end it; a runner that comes back has the same one, and one of the two is first.
     pub fence: AttemptFence,
     /// How it is dispatched again.
     pub dispatch: Dispatch,
+    /// Of which job's version its definition is.
+    pub job_version: u32,
     /// How it is tried again.
     pub retry: RetryPolicy,
+    /// Time limit of the attempt.
+    pub timeout_ms: u64,
     /// When it started.
     pub started_at: Timestamp,
+    /// Who runs it.
+    pub worker: Arc<str>,
+    /// When its lease ends.
+    pub lease_until: Timestamp,
+    /// Attempts before its last replay.
+    pub attempts_from: u32,
+    /// Attempts that were lost with their runner.
+    pub losses: u32,
+    /// When the first attempt started.
+    pub first_started_at: Timestamp,
+    /// When it was asked to stop, and why.
+    pub cancel_requested: Option<(Timestamp, Reason)>,
+}
+
+// ---- operators ----
+
+/// Executions and fires to cancel.
+#[derive(Clone, Debug)]
+pub struct CancelBatch {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Which.
+    pub targets: Vec<CancelTarget>,
+    /// Why, for people.
+    pub note: Option<String>,
+    /// Now.
+    pub now: Timestamp,
+    /// How long an attempt of an external worker gets to stop by itself; `None` ends it at once. A node's attempt always ends
+    /// at once.
+    pub grace_ms: Option<u64>,
+    /// An answer to remember.
+    pub idempotency: Option<Idempotency>,
+}
+
+/// What is cancelled.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CancelTarget {
+    /// An execution.
+    Execution(ExecutionId),
+    /// A fire that may not have come: where it has no execution yet, one is made that is cancelled already.
+    Fire(Box<Fire>),
+}
+
+/// What became of a cancel.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Cancelled {
+    /// One per target.
+    pub verdicts: Vec<CancelVerdict>,
+    /// Executions that had waited for one of them.
+    pub ready: Vec<Waiting>,
+}
+
+/// The verdict on one cancel.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum CancelVerdict {
+    /// It is cancelled.
+    Done,
+    /// Its attempt was asked to stop, and loses its lease at this instant.
+    Asked {
+        /// When.
+        until: Timestamp,
+    },
+    /// It is in a final state already.
+    Stale {
+        /// Which.
+        state: State,
+    },
+    /// There is no such execution.
+    Gone,
+}
+
+/// A dead execution to run again.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Replay {
+    /// Which.
+    pub execution: ExecutionId,
+    /// When it may start.
+    pub wake_at: Timestamp,
+}
+
+/// Dead executions that died of the same thing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadGroup {
+    /// `fingerprint` of target, kind and message.
+    pub fingerprint: u64,
+    /// Whom it happened to.
+    pub target: String,
+    /// Kind of the error.
+    pub kind: String,
+    /// Message of the newest one.
+    pub message: String,
+    /// How many there are now.
+    pub count: u64,
+    /// When the first one died, of those since the group was last empty.
+    pub first_at: Timestamp,
+    /// When the last one died.
+    pub last_at: Timestamp,
+    /// The newest one.
+    pub sample: ExecutionId,
 }
 
 // ---- history ----
@@ -533,10 +845,56 @@ pub struct ExecutionQuery {
     pub from: Option<Timestamp>,
     /// Only due before this.
     pub to: Option<Timestamp>,
+    /// Only what matches this as well.
+    pub filter: Filter,
     /// Only before this position.
     pub before: Option<ExecutionId>,
     /// At most this many.
     pub limit: usize,
+}
+
+/// One page of executions.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct ExecutionPage {
+    /// The items.
+    pub items: Vec<Execution>,
+    /// Where the next page starts (`ExecutionQuery::before`); `None` when there is none.
+    pub next: Option<ExecutionId>,
+}
+
+/// How long what is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// Per final state: how long after its instant, and how many at most.
+    pub states: Vec<Keep>,
+    /// How long rollups are kept.
+    pub rollups_ms: u64,
+    /// How long ended deliveries are kept.
+    pub deliveries_ms: u64,
+    /// How long skips are kept.
+    pub skips_ms: u64,
+}
+
+/// How long executions in one state are kept.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// Which state; a final one.
+    pub state: State,
+    /// How long after their instant.
+    pub age_ms: Option<u64>,
+    /// How many, newest ones first.
+    pub count: Option<u64>,
+}
+
+/// What a pruning deleted.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
+pub struct Pruned {
+    /// Executions.
+    pub executions: usize,
+    /// Other rows that are not part of these.
+    pub others: usize,
+    /// Whether there is more.
+    pub more: bool,
 }
 
 /// Facts about a store, for operators.

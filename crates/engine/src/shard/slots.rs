@@ -2,7 +2,9 @@
 
 use campanile_model::action::ActionKind;
 use campanile_model::catch_up::CatchUp;
-use campanile_model::job::{Priority, next_fire};
+use campanile_model::job::{Blackout, Priority, next_fire};
+use campanile_model::notify::Expectation;
+use campanile_model::overlap::Overlap;
 use campanile_model::queue::Dispatch;
 use campanile_model::schedule::Plan;
 use campanile_model::{ExecutionId, JobId, TenantId, Timestamp};
@@ -47,6 +49,10 @@ pub(super) struct Class {
     pub(super) policy: CatchUp,
     pub(super) priority: Priority,
     pub(super) action: ActionKind,
+    pub(super) target: Arc<str>,
+    pub(super) overlap: Overlap,
+    pub(super) expect: Expectation,
+    pub(super) blackouts: Arc<[Blackout]>,
 }
 
 impl Slot {
@@ -78,6 +84,8 @@ impl Slot {
             attempt: 0,
             priority: class.priority,
             action: class.action,
+            target: class.target.clone(),
+            queued_at: None,
         }
     }
 }

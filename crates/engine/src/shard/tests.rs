@@ -9,6 +9,8 @@ use campanile_model::execution::Reason;
 use campanile_model::job::POOL_SHORT;
 use campanile_model::job::Priority;
 use campanile_model::limits;
+use campanile_model::notify::Expectation;
+use campanile_model::overlap::Overlap;
 
 const MINUTE: i64 = 60_000;
 const START: i64 = 1_800_000_000_000;
@@ -31,7 +33,11 @@ fn job(n: u8, plan: &str, next: i64) -> PlannedJob {
         priority: Priority::Normal,
         pool: POOL_SHORT.into(),
         action: ActionKind::Noop,
+        target: "".into(),
         catch_up: CatchUp::default(),
+        overlap: Overlap::Allow,
+        expect: Expectation::default(),
+        blackouts: Arc::new([]),
     }
 }
 
@@ -94,7 +100,7 @@ fn a_flushed_cursor_never_passes_an_instant_that_has_not_come() {
 
 #[test]
 fn a_batch_is_bounded_whatever_has_to_be_caught_up() {
-    let policy = CatchUp { mode: CatchUpMode::All, max_age_ms: u64::MAX };
+    let policy = CatchUp { mode: CatchUpMode::All, max_age_ms: u64::MAX, drip_ms: 0 };
     let jobs = (1..=50).map(|n| PlannedJob { catch_up: policy, ..job(n, "every 1000+0", 1_000) }).collect();
     let mut planner = planner(jobs);
     let now = t(50 * MINUTE);
@@ -210,7 +216,7 @@ fn paused_and_deleted_jobs_stop_at_once() {
 
 #[test]
 fn a_long_stop_is_one_skip_and_the_policy_decides_what_runs() {
-    let policy = CatchUp { mode: CatchUpMode::Last, max_age_ms: u64::MAX };
+    let policy = CatchUp { mode: CatchUpMode::Last, max_age_ms: u64::MAX, drip_ms: 0 };
     let mut planner = planner(vec![PlannedJob { catch_up: policy, ..job(1, "every 1000+0", 1_000) }]);
     let now = 30 * MINUTE;
     let due = planner.due(t(now), t(now), 10_000);

@@ -1,13 +1,23 @@
 //! A whole engine on a real store, with a clock that moves only when a test says so and an action that answers as told.
 
+// Each test file uses its own part of it.
+#![allow(dead_code)]
+
 use campanile_cluster::solo::Solo;
 use campanile_engine::intake::{Accepted, Change, Create, JobDraft};
 use campanile_engine::metrics::Metrics;
+use campanile_engine::pull::{Finish, Finishing, Pulled as PulledAttempt};
+use campanile_engine::worker::Running;
+use campanile_engine::workers::Introduction;
 use campanile_engine::{Context, Handle, Options, Service};
 use campanile_model::action::{Action, ActionKind, ActionSpec, Registry, Work};
 use campanile_model::catch_up::CatchUp;
 use campanile_model::execution::{Execution, Outcome};
+use campanile_model::filter::Filter;
 use campanile_model::job::{Job, POOL_SHORT, Priority, Window};
+use campanile_model::lifecycle::State;
+use campanile_model::notify::{Expectation, Sender};
+use campanile_model::overlap::Overlap;
 use campanile_model::queue::Dispatch;
 use campanile_model::random::SplitMix;
 use campanile_model::retry::{Backoff, RetryPolicy};
@@ -51,6 +61,10 @@ impl Action for Scripted {
 
     fn validate(&self, config: &str) -> Result<String, Vec<FieldError>> {
         Ok(config.to_owned())
+    }
+
+    fn target(&self, _config: &str) -> String {
+        "http://target".into()
     }
 
     async fn run(&self, work: &Work) -> Outcome {
@@ -102,13 +116,58 @@ impl Action for Instant {
     }
 }
 
+/// What external workers pull; the config is the handler's name.
+struct Pulled;
+
+#[async_trait::async_trait]
+impl Action for Pulled {
+    fn kind(&self) -> ActionKind {
+        ActionKind::Worker
+    }
+
+    fn validate(&self, config: &str) -> Result<String, Vec<FieldError>> {
+        Ok(config.to_owned())
+    }
+
+    fn target(&self, config: &str) -> String {
+        config.to_owned()
+    }
+
+    async fn run(&self, _work: &Work) -> Outcome {
+        panic!("a node never runs a worker's handler")
+    }
+}
+
+/// Takes notifications as told: (url, id, body) of each.
+#[derive(Default)]
+pub struct Letterbox {
+    pub taken: Mutex<Vec<(String, String, String)>>,
+    pub status: std::sync::atomic::AtomicU16,
+}
+
+#[async_trait::async_trait]
+impl Sender for Letterbox {
+    fn check(&self, url: &str) -> Result<(), String> {
+        url.starts_with("http").then_some(()).ok_or_else(|| "no URL".into())
+    }
+
+    async fn send(&self, url: &str, id: &str, body: String) -> Result<u16, String> {
+        self.taken.lock().push((url.into(), id.into(), body));
+        match self.status.load(std::sync::atomic::Ordering::Relaxed) {
+            0 => Ok(204),
+            status => Ok(status),
+        }
+    }
+}
+
 /// The engine and everything around it.
 pub struct Rig {
     pub clock: ManualClock,
     pub store: Arc<dyn Store>,
     pub handle: Handle,
     pub metrics: Arc<Metrics>,
-    service: Option<Service>,
+    pub letters: Arc<Letterbox>,
+    service: Mutex<Option<Service>>,
     seen: Arc<Mutex<Vec<Seen>>>,
     dir: Arc<tempfile::TempDir>,
 }
@@ -132,6 +191,7 @@ impl Rig {
     ) -> Self {
         let store: Arc<dyn Store> = Arc::new(open(dir.path()).await);
         let metrics = Arc::new(Metrics::default());
+        let letters = Arc::new(Letterbox::default());
         let scripted = Scripted { clock: clock.clone(), seen: seen.clone(), script };
         let ctx = Context {
             store: store.clone(),
@@ -140,26 +200,38 @@ impl Rig {
             actions: Registry::new([
                 Arc::new(scripted) as Arc<dyn Action>,
                 Arc::new(Instant { seen: seen.clone() }) as Arc<dyn Action>,
+                Arc::new(Pulled) as Arc<dyn Action>,
             ]),
             clock: Arc::new(clock.clone()),
             random: Arc::new(SplitMix::new(42)),
+            sender: letters.clone(),
             metrics: metrics.clone(),
+            gate: Arc::default(),
+            workers: Arc::default(),
+            running: Running::default(),
+            lease_ms: campanile_model::limits::LEASE_MS,
             node: format!("node:test-{}", clock.monotonic_ms()).into(),
         };
-        let service = Service::start(ctx, Options { slots: 64, drain_ms: 0 }).await.unwrap();
+        let service = Service::start(ctx, Options { slots: 64, drain_ms: 0, ..Options::default() }).await.unwrap();
         let handle = service.handle();
-        let rig = Self { clock, store, handle, metrics, service: Some(service), seen, dir };
+        let rig = Self { clock, store, handle, metrics, letters, service: Mutex::new(Some(service)), seen, dir };
         rig.until("ready", || rig.handle.is_ready()).await;
         rig
     }
 
     /// Stops as a deploy does, and starts again.
-    pub async fn restart(mut self, script: impl Fn(&Work) -> Outcome + Send + Sync + 'static) -> Self {
-        self.service.take().unwrap().stop().await.unwrap();
+    pub async fn restart(self, script: impl Fn(&Work) -> Outcome + Send + Sync + 'static) -> Self {
+        self.stop().await;
         let (clock, dir, seen) = (self.clock.clone(), self.dir.clone(), self.seen.clone());
         drop(self);
         clock.advance(1);
         Self::start(clock, dir, seen, Box::new(script)).await
+    }
+
+    /// Stops the engine; its handle still answers.
+    pub async fn stop(&self) {
+        let service = self.service.lock().take();
+        service.unwrap().stop().await.unwrap();
     }
 
     /// Waits, in real time, for something that the engine's threads do by themselves.
@@ -209,6 +281,43 @@ impl Rig {
         job(self.handle.replace(TENANT, &JobKey::Id(id), draft, Change::default()).await.unwrap())
     }
 
+    /// Claims up to `capacity` for a worker, without waiting.
+    pub async fn pull(&self, worker: &str, capacity: usize) -> Vec<PulledAttempt> {
+        let intro = Introduction { worker: worker.into(), capacity, ..Introduction::default() };
+        self.handle.pull(&intro, 0).await.unwrap().pulled
+    }
+
+    /// Claims one for a worker as soon as there is one.
+    pub async fn pull_one(&self, worker: &str) -> PulledAttempt {
+        for _ in 0..2_000 {
+            if let Some(pulled) = self.pull(worker, 1).await.pop() {
+                return pulled;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        panic!("nothing to pull in 4 s");
+    }
+
+    /// Ends an attempt of a worker.
+    pub async fn finish(&self, pulled: &PulledAttempt, outcome: Outcome) -> Finishing {
+        let fence = pulled.granted.fence;
+        let finish = Finish {
+            execution: fence.execution,
+            fence: Some(fence.fence),
+            worker: None,
+            outcome,
+            duration_ms: None,
+            logs: Vec::new(),
+        };
+        self.handle.finish(TENANT, vec![finish]).await.unwrap().pop().unwrap()
+    }
+
+    /// How many executions are running, of all jobs.
+    pub async fn executions_running(&self) -> u64 {
+        let counts = self.store.counts(Some(TENANT)).await.unwrap();
+        counts.iter().filter(|count| count.state == State::Running).map(|count| count.executions).sum()
+    }
+
     /// All executions of a job, earliest first.
     pub async fn executions(&self, job: JobId) -> Vec<Execution> {
         let query = ExecutionQuery {
@@ -217,6 +326,7 @@ impl Rig {
             states: Vec::new(),
             from: None,
             to: None,
+            filter: Filter::default(),
             before: None,
             limit: 10_000,
         };
@@ -255,14 +365,28 @@ pub fn draft(name: &str, schedule: Schedule) -> JobDraft {
         spread_ms: 0,
         action: ActionSpec { kind: ActionKind::Webhook, config: "{}".into() },
         payload: "1".into(),
-        retry: RetryPolicy { max_attempts: 3, backoff: Backoff::Fixed, initial_delay_ms: 100, max_delay_ms: 100 },
+        retry: RetryPolicy {
+            max_attempts: 3,
+            backoff: Backoff::Fixed,
+            initial_delay_ms: 100,
+            max_delay_ms: 100,
+            total_timeout_ms: None,
+        },
         timeout_ms: 5_000,
         priority: Priority::Normal,
         pool: POOL_SHORT.into(),
         catch_up: CatchUp::default(),
+        overlap: Overlap::Allow,
+        expect: Expectation::default(),
+        blackouts: Vec::new(),
         tags: Vec::new(),
         paused: false,
     }
+}
+
+/// A draft of a job for external workers with the handler `work`.
+pub fn worker_draft(name: &str, schedule: Schedule) -> JobDraft {
+    JobDraft { action: ActionSpec { kind: ActionKind::Worker, config: "work".into() }, ..draft(name, schedule) }
 }
 
 pub fn every(ms: u64) -> Schedule {

@@ -1,0 +1,283 @@
+//! Operations: replays of dead executions, and backfills of a job's past.
+//!
+//! An operation is a row with what to do and how far it got. It moves in steps: look at what it started before, decide
+//! whether to go on (`pace`), start a few more, write the progress. A crash between two of these repeats at most one step,
+//! and a step that is repeated finds its executions started already: nothing runs twice.
+
+use crate::context::Context;
+use crate::dispatch::Dispatcher;
+use crate::fire::{persist, stopped};
+use campanile_model::execution::Execution;
+use campanile_model::lifecycle::State;
+use campanile_model::operation::{Operation, OperationKind, OperationState};
+use campanile_model::store::Applied;
+use campanile_model::{Error, ExecutionId, Kind, OperationId, Result, TenantId, Timestamp, limits};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use tokio::sync::{Notify, watch};
+
+mod backfill;
+mod replay;
+
+pub use backfill::{BackfillPlan, BackfillSpec, PlannedFire, Reprocess, preview as preview_backfill};
+pub use replay::{ReplaySpec, preview as preview_replay};
+
+/// How far an operation got.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Progress {
+    /// Executions that it set out to start, where that is known.
+    pub total: Option<u64>,
+    /// Started.
+    pub started: u64,
+    /// Passed over: they were not dead any more, or had succeeded already.
+    pub passed_over: u64,
+    /// Of the started ones, those that succeeded.
+    pub succeeded: u64,
+    /// Of the started ones, those that did not.
+    pub failed: u64,
+    /// Started and not over.
+    pub open: Vec<String>,
+    /// Where it goes on.
+    pub cursor: Option<String>,
+    /// Whether the canary is over.
+    pub canary_over: bool,
+    /// When it started its first, in milliseconds.
+    pub began_ms: Option<i64>,
+    /// Everything is started.
+    pub exhausted: bool,
+    /// For people.
+    pub message: String,
+}
+
+/// Under which conditions an operation goes on.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Terms {
+    /// At most this many are started per second.
+    pub per_second: Option<f64>,
+    /// At most this many are open at the same time.
+    pub max_open: Option<usize>,
+    /// This many are tried first, and all of them must be over before the rest starts.
+    pub canary: Option<u64>,
+    /// It stops when more than this share of those that are over failed, in percent.
+    pub stop_if_failing_percent: Option<f64>,
+}
+
+/// Failures below this many finished ones say nothing about the rest, unless they are the canary.
+const FINISHED_MIN: u64 = 10;
+/// How long a step waits for the next.
+const STEP_MS: u64 = 100;
+/// How often other nodes' and interrupted operations are looked for.
+const LOOK_MS: u64 = 2_000;
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq)]
+enum Pace {
+    /// Start up to this many.
+    Start(usize),
+    /// Nothing now.
+    Wait,
+    /// It is over.
+    End(OperationState, String),
+}
+
+/// Decides whether an operation goes on. Pure.
+fn pace(terms: &Terms, progress: &Progress, now: Timestamp) -> Pace {
+    let finished = progress.succeeded + progress.failed;
+    let canary = terms.canary.unwrap_or(0);
+    let in_canary = canary > 0 && !progress.canary_over;
+    let percent = 100.0 * progress.failed as f64 / (finished.max(1)) as f64;
+    let too_many = terms.stop_if_failing_percent.is_some_and(|max| percent > max);
+    let canary_judged = in_canary && progress.open.is_empty() && (progress.started >= canary || progress.exhausted);
+    if too_many && (finished >= FINISHED_MIN || canary_judged) {
+        let what = if in_canary { "canary" } else { "replay" };
+        let message = format!("stopped: {} of {finished} failed in the {what} ({percent:.0} %)", progress.failed);
+        return Pace::End(OperationState::Stopped, message);
+    }
+    if progress.exhausted {
+        return match progress.open.is_empty() {
+            true => {
+                Pace::End(OperationState::Done, format!("{} succeeded, {} failed", progress.succeeded, progress.failed))
+            }
+            false => Pace::Wait,
+        };
+    }
+    let mut room = terms.max_open.unwrap_or(limits::OPERATION_OPEN_MAX).clamp(1, limits::OPERATION_OPEN_MAX);
+    room = room.saturating_sub(progress.open.len());
+    if in_canary {
+        room = room.min(canary.saturating_sub(progress.started) as usize);
+    }
+    if let Some(rate) = terms.per_second {
+        let began_ms = progress.began_ms.unwrap_or(now.millis());
+        let elapsed_s = (now.millis() - began_ms).max(0) as f64 / 1_000.0;
+        let allowed = (elapsed_s * rate) as u64 + 1;
+        room = room.min(allowed.saturating_sub(progress.started) as usize);
+    }
+    if room == 0 { Pace::Wait } else { Pace::Start(room) }
+}
+
+/// Runs operations until told to stop.
+pub async fn run(ctx: Context, dispatcher: Dispatcher, bell: Arc<Notify>, mut stop: watch::Receiver<bool>) {
+    loop {
+        let mut wait_ms = LOOK_MS;
+        match ctx.store.load_operations(limits::OPERATIONS_MAX).await {
+            Ok(operations) => {
+                for operation in operations {
+                    wait_ms = STEP_MS;
+                    let id = operation.id;
+                    if let Err(error) = step(&ctx, &dispatcher, operation).await {
+                        ctx.metrics.store_errors.add(1);
+                        tracing::warn!(%error, operation = %id, "an operation cannot go on; trying again");
+                    }
+                }
+            }
+            Err(error) => tracing::warn!(%error, "cannot read operations; trying again"),
+        }
+        tokio::select! {
+            biased;
+            () = stopped(&mut stop) => return,
+            () = bell.notified() => {}
+            () = ctx.clock.sleep_ms(wait_ms) => {}
+        }
+    }
+}
+
+/// Accepts an operation.
+pub async fn create(
+    ctx: &Context,
+    tenant: TenantId,
+    kind: OperationKind,
+    spec: &impl Serialize,
+    progress: &Progress,
+) -> Result<Operation> {
+    if ctx.store.load_operations(limits::OPERATIONS_MAX).await?.len() >= limits::OPERATIONS_MAX {
+        let message = format!("{} operations are at work already; try again when one is done", limits::OPERATIONS_MAX);
+        return Err(Error::new(Kind::Unavailable, message).with_code("operations_too_many"));
+    }
+    let now = ctx.clock.now();
+    let sequence = ctx.random.next();
+    let operation = Operation {
+        id: OperationId::new(now, (sequence >> 48) as u16, ctx.random.next()),
+        tenant,
+        kind,
+        state: OperationState::Running,
+        spec: text(spec)?,
+        progress: text(progress)?,
+        created_at: now,
+        updated_at: now,
+    };
+    ctx.store.put_operation(operation.clone(), None).await?;
+    Ok(operation)
+}
+
+/// Stops an operation; what it started goes on.
+pub async fn cancel(ctx: &Context, tenant: TenantId, id: OperationId) -> Result<Operation> {
+    let operation = get(ctx, tenant, id).await?;
+    let cancelled = Operation { state: OperationState::Cancelled, updated_at: ctx.clock.now(), ..operation };
+    if ctx.store.put_operation(cancelled.clone(), Some(OperationState::Running)).await? {
+        return Ok(cancelled);
+    }
+    let state = get(ctx, tenant, id).await?.state;
+    Err(Error::new(Kind::Conflict, format!("{id} is {} already", state.as_str())).with_code("operation_final"))
+}
+
+/// One operation.
+pub async fn get(ctx: &Context, tenant: TenantId, id: OperationId) -> Result<Operation> {
+    let found = ctx.store.get_operation(tenant, id).await?;
+    found.ok_or_else(|| {
+        Error::new(Kind::NotFound, format!("no operation has the id {id}")).with_code("operation_not_found")
+    })
+}
+
+/// How far an operation got, as it was stored.
+pub fn progress_of(operation: &Operation) -> Result<Progress> {
+    parse(&operation.progress)
+}
+
+/// One step of an operation.
+async fn step(ctx: &Context, dispatcher: &Dispatcher, operation: Operation) -> Result<()> {
+    let mut progress = progress_of(&operation)?;
+    let before = progress.clone();
+    look(ctx, operation.tenant, &mut progress).await?;
+    let terms: Terms = parse(&operation.spec)?;
+    let now = ctx.clock.now();
+    let mut state = OperationState::Running;
+    let mut next = pace(&terms, &progress, now);
+    let canary_done = progress.open.is_empty() && terms.canary.is_some_and(|canary| progress.started >= canary);
+    if next == Pace::Wait && canary_done && !progress.canary_over {
+        // It was judged by `pace`, and found well.
+        progress.canary_over = true;
+        next = pace(&terms, &progress, now);
+    }
+    match next {
+        Pace::Wait => {}
+        Pace::End(end, message) => {
+            state = end;
+            progress.message = message;
+            tracing::info!(operation = %operation.id, state = end.as_str(), message = %progress.message, "operation ended");
+        }
+        Pace::Start(room) => {
+            progress.began_ms.get_or_insert(now.millis());
+            match operation.kind {
+                OperationKind::Replay => replay::start(ctx, dispatcher, &operation, &mut progress, room).await?,
+                OperationKind::Backfill => backfill::start(ctx, dispatcher, &operation, &mut progress, room).await?,
+            }
+        }
+    }
+    if progress == before && state == OperationState::Running {
+        return Ok(());
+    }
+    let updated = Operation { state, progress: text(&progress)?, updated_at: now, ..operation };
+    // Refused when it was cancelled meanwhile.
+    persist(ctx, "write an operation's progress", || {
+        ctx.store.put_operation(updated.clone(), Some(OperationState::Running))
+    })
+    .await?;
+    Ok(())
+}
+
+/// Looks what became of the open ones.
+async fn look(ctx: &Context, tenant: TenantId, progress: &mut Progress) -> Result<()> {
+    if progress.open.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<ExecutionId> = progress.open.iter().filter_map(|id| id.parse().ok()).collect();
+    let found: Vec<Option<Execution>> = ctx.store.get_executions(tenant, &ids).await?;
+    let mut open = Vec::new();
+    for (id, execution) in ids.into_iter().zip(found) {
+        match execution.map(|execution| execution.state) {
+            Some(State::Succeeded) => progress.succeeded += 1,
+            Some(state) if !state.is_final() => open.push(id.to_string()),
+            Some(_) | None => progress.failed += 1,
+        }
+    }
+    progress.open = open;
+    Ok(())
+}
+
+/// Notes which of the executions that were meant to start did.
+fn note(progress: &mut Progress, ids: &[ExecutionId], verdicts: &[Applied]) {
+    for (id, verdict) in ids.iter().zip(verdicts) {
+        match verdict {
+            Applied::Done => {
+                progress.started += 1;
+                progress.open.push(id.to_string());
+            }
+            Applied::Stale { .. } | Applied::Gone => progress.passed_over += 1,
+        }
+    }
+}
+
+fn text(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value)
+        .map_err(|error| Error::new(Kind::Bug, format!("an operation cannot be written: {error}")))
+}
+
+fn parse<T: for<'a> Deserialize<'a>>(text: &str) -> Result<T> {
+    serde_json::from_str(text)
+        .map_err(|error| Error::new(Kind::Corrupt, format!("a stored operation cannot be read: {error}")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! What must be looked at now and then: limits, pauses, expectations, retention, counters, keys.
+//!
+//! One loop, once a second; each part is a short call, and what is late does no harm. Everything is decided in the store's
+//! transactions, so that any number of nodes may do this side by side.
+
+use crate::context::Context;
+use crate::fire::{Bell, stopped};
+use crate::intake;
+use campanile_model::capacity::Scope;
+use campanile_model::store::Retention;
+use campanile_model::{Result, Timestamp, limits};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tokio::sync::watch;
+
+const LOOK_MS: u64 = 1_000;
+/// Idempotency keys forgotten at once.
+const FORGET_MAX: usize = 10_000;
+/// Watches ended at once.
+const WATCHES_MAX: usize = 1_000;
+/// Executions deleted by one transaction: short, so that nobody waits for it.
+const PRUNE_MAX: usize = 500;
+/// How long a transaction of fires may wait between two of those.
+const PRUNE_PAUSE_MS: u64 = 20;
+/// How often there is a look at what is old.
+const PRUNE_MS: u64 = 10_000;
+/// How often the counters are compared with the rows.
+const RECONCILE_MS: u64 = 24 * 3_600_000;
+
+/// Runs until told to stop.
+pub async fn run(ctx: Context, bell: Arc<Bell>, retention: Retention, mut stop: watch::Receiver<bool>) {
+    let mut prune_due_ms = 0;
+    let mut reconcile_due_ms = ctx.clock.monotonic_ms() + RECONCILE_MS;
+    loop {
+        let now = ctx.clock.now();
+        let mono = ctx.clock.monotonic_ms();
+        let looked = async {
+            refresh(&ctx).await?;
+            if intake::resume_due(&ctx, now).await? > 0 {
+                bell.changed.notify_one();
+            }
+            watches(&ctx, now).await?;
+            ctx.store.forget_keys(now, FORGET_MAX).await?;
+            if mono >= prune_due_ms && bell.ready.load(Ordering::Acquire) {
+                prune_due_ms = mono + PRUNE_MS;
+                prune(&ctx, &retention, now, &stop).await?;
+            }
+            if mono >= reconcile_due_ms {
+                reconcile_due_ms = mono + RECONCILE_MS;
+                reconcile(&ctx).await?;
+            }
+            Ok::<(), campanile_model::Error>(())
+        };
+        if let Err(error) = looked.await {
+            ctx.metrics.store_errors.add(1);
+            tracing::warn!(%error, "upkeep failed; trying again");
+        }
+        tokio::select! {
+            biased;
+            () = stopped(&mut stop) => return,
+            () = ctx.clock.sleep_ms(LOOK_MS) => {}
+        }
+    }
+}
+
+/// Tells the gate what the limits are, and what runs against them.
+pub async fn refresh(ctx: &Context) -> Result<()> {
+    let capacities = ctx.store.list_capacities(None).await?;
+    let counted = capacities.iter().any(|capacity| capacity.scope == Scope::Pool && capacity.slots.is_some());
+    let counts = if counted { ctx.store.counts(None).await? } else { Vec::new() };
+    ctx.gate.refresh(&capacities, &counts);
+    Ok(())
+}
+
+async fn watches(ctx: &Context, now: Timestamp) -> Result<()> {
+    loop {
+        let broken = ctx.store.break_watches(now, WATCHES_MAX).await?;
+        ctx.metrics.late.add(broken.len() as u64);
+        for broken in &broken {
+            tracing::warn!(job = %broken.job, expectation = broken.kind.as_str(), due_at = %broken.due_at, "late");
+        }
+        if broken.len() < WATCHES_MAX {
+            return Ok(());
+        }
+    }
+}
+
+/// Deletes what is too old, a little at a time, until there is none.
+async fn prune(ctx: &Context, retention: &Retention, now: Timestamp, stop: &watch::Receiver<bool>) -> Result<()> {
+    while !*stop.borrow() {
+        let pruned = ctx.store.prune(retention, now, PRUNE_MAX).await?;
+        ctx.metrics.pruned.add(pruned.executions as u64);
+        if !pruned.more {
+            return Ok(());
+        }
+        ctx.clock.sleep_ms(PRUNE_PAUSE_MS).await;
+    }
+    Ok(())
+}
+
+/// Compares the counters with the rows.
+pub async fn reconcile(ctx: &Context) -> Result<u64> {
+    let drift = ctx.store.reconcile().await?;
+    ctx.metrics.drifted.add(drift);
+    if drift > 0 {
+        tracing::error!(drift, "the counters had drifted from the rows, and are corrected; this is a bug");
+    }
+    Ok(drift)
+}
+
+/// What is kept where nobody says otherwise.
+pub fn retention() -> Retention {
+    use campanile_model::lifecycle::State;
+    use campanile_model::store::Keep;
+    const DAY_MS: u64 = 24 * 3_600_000;
+    let keep = |state, days: u64| Keep { state, age_ms: Some(days * DAY_MS), count: Some(limits::KEPT_MAX) };
+    Retention {
+        states: vec![
+            keep(State::Succeeded, 7),
+            keep(State::Cancelled, 30),
+            keep(State::Skipped, 30),
+            keep(State::Dead, 90),
+        ],
+        rollups_ms: 2 * DAY_MS,
+        deliveries_ms: 7 * DAY_MS,
+        skips_ms: 90 * DAY_MS,
+    }
+}

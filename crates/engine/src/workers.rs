@@ -1,0 +1,181 @@
+//! The external workers that this node has heard of, and what they were told to do.
+//!
+//! Only memory: who asks for work is known again within a minute of a restart. Nothing is decided by it but directives and
+//! answers to people.
+
+use campanile_model::{Timestamp, limits};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A worker that asks is counted as there for this long: longer than any claim waits.
+const PRESENT_MS: u64 = limits::PULL_WAIT_MS_MAX + limits::LEASE_MS;
+/// One that was not heard of for this long is forgotten.
+const FORGET_MS: u64 = 3_600_000;
+
+/// What a worker is to do.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub enum Directive {
+    /// Go on.
+    #[default]
+    Run,
+    /// Take nothing new; go on with what runs, and ask again.
+    Quiet,
+    /// Take nothing new, finish, and end.
+    Drain,
+}
+
+impl Directive {
+    /// The word used in the API.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Directive::Run => "RUN",
+            Directive::Quiet => "QUIET",
+            Directive::Drain => "DRAIN",
+        }
+    }
+}
+
+/// What is known of a worker.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkerStatus {
+    /// What it calls itself.
+    pub id: Arc<str>,
+    /// The pools it asks for; none means all.
+    pub pools: Vec<Arc<str>>,
+    /// The handlers it has; none means all.
+    pub handlers: Vec<Arc<str>>,
+    /// What it is written with.
+    pub sdk: Option<String>,
+    /// How many executions it last asked for.
+    pub capacity: usize,
+    /// How many it last sent a heartbeat for.
+    pub running: usize,
+    /// When it was first heard of.
+    pub first_seen_at: Timestamp,
+    /// When it was last heard of.
+    pub last_seen_at: Timestamp,
+    /// What it is to do.
+    pub directive: Directive,
+}
+
+/// All of them.
+#[derive(Default)]
+pub struct Workers(Mutex<BTreeMap<Arc<str>, WorkerStatus>>);
+
+/// How a worker introduces itself with a claim.
+#[derive(Clone, Debug, Default)]
+pub struct Introduction {
+    /// What it calls itself.
+    pub worker: Arc<str>,
+    /// The pools it asks for.
+    pub pools: Vec<Arc<str>>,
+    /// The handlers it has.
+    pub handlers: Vec<Arc<str>>,
+    /// What it is written with.
+    pub sdk: Option<String>,
+    /// How many executions it asks for.
+    pub capacity: usize,
+}
+
+impl Workers {
+    /// Notes a claim.
+    pub fn asks(&self, intro: &Introduction, now: Timestamp) -> Directive {
+        let mut workers = self.0.lock();
+        let worker = entry(&mut workers, &intro.worker, now);
+        worker.pools.clone_from(&intro.pools);
+        worker.handlers.clone_from(&intro.handlers);
+        worker.sdk.clone_from(&intro.sdk);
+        worker.capacity = intro.capacity;
+        worker.directive
+    }
+
+    /// Notes a heartbeat for `running` executions.
+    pub fn beats(&self, id: &Arc<str>, running: usize, now: Timestamp) -> Directive {
+        let mut workers = self.0.lock();
+        let worker = entry(&mut workers, id, now);
+        worker.running = running;
+        worker.directive
+    }
+
+    /// Tells a worker what to do; `false` when nobody knows it.
+    pub fn direct(&self, id: &str, directive: Directive) -> bool {
+        let mut workers = self.0.lock();
+        workers.get_mut(id).map(|worker| worker.directive = directive).is_some()
+    }
+
+    /// What a worker is to do.
+    pub fn directive(&self, id: &str) -> Directive {
+        self.0.lock().get(id).map_or(Directive::Run, |worker| worker.directive)
+    }
+
+    /// Those heard of within the last hour.
+    pub fn list(&self) -> Vec<WorkerStatus> {
+        self.0.lock().values().cloned().collect()
+    }
+
+    /// How many of those present would take an execution of this pool and handler.
+    pub fn serving(&self, pool: &str, handler: &str, now: Timestamp) -> usize {
+        let takes = |names: &[Arc<str>], name: &str| names.is_empty() || names.iter().any(|n| &**n == name);
+        let workers = self.0.lock();
+        let present = workers.values().filter(|w| now.ms_since(w.last_seen_at) <= PRESENT_MS);
+        present
+            .filter(|w| w.directive == Directive::Run && takes(&w.pools, pool) && takes(&w.handlers, handler))
+            .count()
+    }
+}
+
+fn entry<'a>(workers: &'a mut BTreeMap<Arc<str>, WorkerStatus>, id: &Arc<str>, now: Timestamp) -> &'a mut WorkerStatus {
+    if !workers.contains_key(id) {
+        workers.retain(|_, worker| now.ms_since(worker.last_seen_at) < FORGET_MS);
+        while workers.len() >= limits::WORKERS_MAX {
+            let oldest = workers.values().min_by_key(|worker| worker.last_seen_at).map(|worker| worker.id.clone());
+            oldest.map(|id| workers.remove(&id));
+        }
+    }
+    let worker = workers.entry(id.clone()).or_insert_with(|| WorkerStatus {
+        id: id.clone(),
+        pools: Vec::new(),
+        handlers: Vec::new(),
+        sdk: None,
+        capacity: 0,
+        running: 0,
+        first_seen_at: now,
+        last_seen_at: now,
+        directive: Directive::Run,
+    });
+    worker.last_seen_at = now;
+    worker
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn intro(worker: &str, pools: &[&str], handlers: &[&str]) -> Introduction {
+        let names = |names: &[&str]| names.iter().map(|&name| name.into()).collect();
+        Introduction { worker: worker.into(), pools: names(pools), handlers: names(handlers), ..Default::default() }
+    }
+
+    #[test]
+    fn serving_counts_those_present_that_would_take_it() {
+        let workers = Workers::default();
+        let at = |s: i64| Timestamp::from_millis(s * 1_000);
+        workers.asks(&intro("any", &[], &[]), at(0));
+        workers.asks(&intro("mail", &["short"], &["send"]), at(0));
+        assert_eq!(workers.serving("short", "send", at(1)), 2);
+        assert_eq!(workers.serving("short", "bill", at(1)), 1);
+        workers.direct("any", Directive::Quiet);
+        assert_eq!(workers.serving("long", "send", at(1)), 0);
+        assert_eq!(workers.serving("short", "send", at(91)), 0, "gone");
+        assert!(!workers.direct("nobody", Directive::Drain));
+    }
+
+    #[test]
+    fn those_not_heard_of_for_long_are_forgotten() {
+        let workers = Workers::default();
+        workers.beats(&"old".into(), 1, Timestamp::from_millis(0));
+        workers.beats(&"new".into(), 1, Timestamp::from_millis(FORGET_MS as i64));
+        assert_eq!(workers.list().len(), 1);
+    }
+}
