@@ -1,0 +1,107 @@
+//! What waits in one pool: its priorities, and at each of them a lane for every target.
+
+use super::lane::Lane;
+use super::side::End;
+use super::turns::Turns;
+use super::want::{Want, target_of};
+use campanile_model::job::Priority;
+use campanile_model::queue::Dispatch;
+use campanile_model::{Timestamp, limits};
+use std::collections::HashMap;
+
+const LEVELS: usize = Priority::ALL.len();
+/// Shares of the priorities, in the order of `Priority::ALL`.
+const WEIGHTS: [i32; LEVELS] = [8, 4, 2, 1];
+/// Sets of targets whose shares are remembered; with more of them, the count starts anew. Each worker may have its own.
+const ACCOUNTS_MAX: usize = limits::WORKERS_MAX;
+
+/// What each priority has coming to it.
+type Credits = [i32; LEVELS];
+
+/// What waits in one pool.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    waiting: usize,
+    /// By priority, then by target. No lane is empty.
+    levels: [Turns<Lane>; LEVELS],
+    /// By the digest of the targets that were asked for.
+    accounts: HashMap<u64, Credits>,
+}
+
+impl Pool {
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// When the first of the fronts of all lines was queued.
+    pub fn oldest_queued_at(&self) -> Option<Timestamp> {
+        let lanes = self.levels.iter().flat_map(Turns::iter);
+        lanes.filter_map(|(_, lane)| lane.oldest_queued_at()).min()
+    }
+
+    /// Whether anything waits for the targets that are wanted.
+    pub fn has(&self, want: &Want) -> bool {
+        if want.targets.is_empty() { self.waiting > 0 } else { self.levels.iter().any(|l| l.has_any(&want.targets)) }
+    }
+
+    pub fn put(&mut self, item: Dispatch, end: End) {
+        self.waiting += 1;
+        self.levels[usize::from(item.priority.code())].seat(&target_of(&item)).put(item, end);
+    }
+
+    /// Takes up to `limit` for the targets that are wanted, fewer only if no more wait; how many.
+    pub fn take(&mut self, want: &Want, limit: usize, taken: &mut Vec<Dispatch>) -> usize {
+        let mut lanes = self.levels.each_ref().map(|level| level.in_turn(&want.targets, limit, |_, _| true));
+        let mut credits = self.accounts.get(&want.account).copied().unwrap_or_default();
+        let mut count = 0;
+        while count < limit {
+            let is_open = lanes.each_ref().map(|lanes| !lanes.is_empty());
+            let Some(level) = next_level(&mut credits, is_open) else { break };
+            let Some(target) = lanes[level].pop_front() else { break };
+            let Some(item) = take_in_turn(&mut self.levels[level], &target) else { continue };
+            if self.levels[level].has(&target) {
+                lanes[level].push_back(target);
+            }
+            taken.push(item);
+            count += 1;
+        }
+        self.waiting -= count;
+        if self.accounts.len() >= ACCOUNTS_MAX && !self.accounts.contains_key(&want.account) {
+            self.accounts.clear();
+        }
+        self.accounts.insert(want.account, credits);
+        count
+    }
+}
+
+/// Smooth weighted round robin: everybody open earns its weight, the richest goes and pays for all. Who has nothing earns
+/// nothing for later.
+fn next_level(credits: &mut Credits, is_open: [bool; LEVELS]) -> Option<usize> {
+    let mut earned = 0;
+    let mut richest = None;
+    for (level, credit) in credits.iter_mut().enumerate() {
+        if !is_open[level] {
+            *credit = 0;
+            continue;
+        }
+        earned += WEIGHTS[level];
+        *credit += WEIGHTS[level];
+        if richest.is_none_or(|(_, most)| *credit > most) {
+            richest = Some((level, *credit));
+        }
+    }
+    let (level, _) = richest?;
+    credits[level] -= earned;
+    Some(level)
+}
+
+fn take_in_turn(level: &mut Turns<Lane>, target: &str) -> Option<Dispatch> {
+    let lane = level.get_mut(target)?;
+    let item = lane.take();
+    if lane.is_empty() {
+        level.remove(target);
+    } else {
+        level.pass(target);
+    }
+    item
+}
