@@ -19,6 +19,12 @@ pub(crate) fn parse(text: &str, known: &[&str]) -> Result<Fields, Vec<FieldError
     if unknown.is_empty() { Ok(fields) } else { Err(unknown) }
 }
 
+/// The text in one field of a config that was accepted before; of anything else, nothing.
+pub(crate) fn text(config: &str, field: &str) -> Option<String> {
+    let fields: Fields = serde_json::from_str(config).ok()?;
+    serde_json::from_str(fields.get(field)?.get()).ok()
+}
+
 fn unknown_field(name: &str, known: &[&str]) -> FieldError {
     let hint = match known {
         [] => "this action has no fields".to_owned(),

@@ -1,14 +1,14 @@
-//! Where webhooks may go: the guard against requests that an attacker makes us send into our own network (SSRF).
+//! Where webhooks and events may go: the guard against requests that an attacker makes us send into our own network (SSRF).
 //!
 //! A URL comes from a user, a name's addresses from whoever owns the name. So three things are checked:
 //!
-//! 1. The *URL*, when a job is written and again before every request (`Targets::check`): scheme, port, no credentials,
+//! 1. The *URL*, when a job is written and again before every request (`Targets::parse`): scheme, port, no credentials,
 //!    and addresses written into it, which skip the resolver. The `url` crate has already normalised the other spellings
 //!    of IPv4 addresses (`2130706433`, `0x7f.1`, `0177.0.0.1`, full-width digits).
 //! 2. The *addresses of a name*, in the [`resolver`] that the HTTP client itself uses: it hands out vetted addresses only,
 //!    and none at all if one of them is not allowed. There is no second lookup that could answer differently
 //!    (rebinding).
-//! 3. *Redirects* are never followed and proxies never used (`webhook`), so that nothing goes around the first two.
+//! 3. *Redirects* are never followed and proxies never used (`client`), so that nothing goes around the first two.
 //!
 //! Link-local addresses, where clouds keep the metadata service with its credentials, are refused even where private
 //! networks are allowed. So are addresses that merely wrap such an address in IPv6.
@@ -17,6 +17,9 @@ pub mod resolver;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use url::{Host, Url};
+
+/// Longest URL, in bytes.
+pub(crate) const URL_BYTES_MAX: usize = 4_096;
 
 /// Where webhooks may go. The default is HTTPS to public addresses.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -52,6 +55,8 @@ pub struct Refused {
     pub hint: &'static str,
 }
 
+/// How a URL is written.
+pub(crate) const HINT_URL: &str = "write it whole, such as https://example.com/hook";
 const HINT_PRIVATE: &str = "an operator can allow private targets in the configuration of the webhook action";
 const HINT_FORBIDDEN: &str = "use an address that is reachable from the internet";
 
@@ -59,6 +64,22 @@ impl Targets {
     /// For a laptop: plain HTTP, loopback and private networks are allowed too.
     pub fn dev() -> Self {
         Self { private: true, plain_http: true, ports: Vec::new() }
+    }
+
+    /// Reads a URL and checks everything about it that needs no lookup.
+    pub fn parse(&self, text: &str) -> Result<Url, Refused> {
+        let invalid = |message: String, hint| Refused { code: "url_invalid", message, hint };
+        if text.len() > URL_BYTES_MAX {
+            let message = format!("the URL has {} bytes; the limit is {URL_BYTES_MAX}", text.len());
+            return Err(invalid(message, "use a shorter one"));
+        }
+        // The parser would drop these without a word, and turn two lines into one URL that nobody wrote.
+        if text.contains(|c: char| c.is_control()) || text.trim() != text {
+            return Err(invalid("the URL has control characters or blanks around it".into(), "remove them"));
+        }
+        let url = Url::parse(text).map_err(|error| invalid(format!("not a URL: {error}"), HINT_URL))?;
+        self.check(&url)?;
+        Ok(url)
     }
 
     /// Checks everything about a URL that needs no lookup.

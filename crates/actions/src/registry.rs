@@ -1,5 +1,6 @@
 //! The actions of a node, and what they need to know.
 
+use crate::client::Client;
 use crate::guard::Targets;
 use crate::noop::Noop;
 use crate::webhook::Webhook;
@@ -10,12 +11,12 @@ use campanile_model::{Clock, Timestamp};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What the actions need to know. The default is for production; see [`Options::dev`].
+/// What the actions and the sender of events need to know. The default is for production; see [`Options::dev`].
 #[derive(Clone)]
 pub struct Options {
-    /// Where webhooks may go.
+    /// Where webhooks and events may go.
     pub targets: Targets,
-    /// What webhooks of jobs without a secret of their own are signed with; several during a rotation.
+    /// What events, and webhooks of jobs without a secret of their own, are signed with; several during a rotation.
     pub secrets: Vec<Secret>,
     /// How long a webhook waits for a connection; its attempt's time limit holds besides.
     pub connect_timeout_ms: u64,
@@ -45,9 +46,9 @@ impl Options {
     }
 }
 
-/// All actions of this release.
-pub fn standard(options: Options) -> Registry {
-    let actions: [Arc<dyn Action>; 3] = [Arc::new(Noop), Arc::new(Worker), Arc::new(Webhook::new(options))];
+/// All actions of this release; from [`Options`], or from a client that others use too.
+pub fn standard(client: impl Into<Client>) -> Registry {
+    let actions: [Arc<dyn Action>; 3] = [Arc::new(Noop), Arc::new(Worker), Arc::new(Webhook::new(client))];
     Registry::new(actions)
 }
 

@@ -37,12 +37,15 @@ impl Action for Worker {
         }
     }
 
+    fn target(&self, config: &str) -> String {
+        config::text(config, "handler").filter(|handler| is_handler(handler)).unwrap_or_default()
+    }
+
     async fn run(&self, _work: &Work) -> Outcome {
         Outcome::Failed {
             error: AttemptError {
                 kind: "no_worker_protocol".into(),
-                message: "no external worker protocol on this node: a node does not run a worker's handler itself"
-                    .into(),
+                message: "a node never runs a worker's handler itself: workers pull it".into(),
             },
             retryable: false,
             retry_after_ms: None,

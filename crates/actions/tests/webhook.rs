@@ -10,12 +10,9 @@ use campanile_model::{Clock, Timestamp, limits};
 use campanile_testkit::ManualClock;
 use campanile_testkit::conformance::action::work;
 use campanile_testkit::conformance::in_time;
-use sink::{Answer, Sink, raw};
+use sink::{Answer, OTHER_SECRET, SECRET, Sink, raw};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-const OTHER_SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
 fn webhook() -> Webhook {
     Webhook::new(Options::dev())
@@ -56,6 +53,7 @@ async fn a_request_carries_everything_a_target_needs() {
     let mut work = attempt(&webhook, &config);
     work.job_name = "Rückläufer\r\nX-Evil: 1".into();
     work.payload = r#"{"n": 1.0}"#.into();
+    work.covers_from = Some("2026-11-15T02:00:00Z".parse().unwrap());
     let outcome = in_time(webhook.run(&work)).await;
     let expected = Response { status: 200, body: b"done".to_vec(), truncated: false };
     assert_eq!(outcome, Outcome::Succeeded { response: Some(expected) });
@@ -76,6 +74,7 @@ async fn a_request_carries_everything_a_target_needs() {
         ("x-attempt", "2"),
         ("x-max-attempts", "5"),
         ("x-scheduled-at", &work.fire_at.to_string()),
+        ("x-covers-from", "2026-11-15T02:00:00Z"),
         ("x-deadline-ms", "5000"),
         ("content-type", "application/json"),
         ("content-length", "10"),
@@ -104,13 +103,7 @@ async fn signatures_verify_over_the_bytes_that_arrived() {
     ] {
         assert!(matches!(run(&webhook, &config).await, Outcome::Succeeded { .. }));
         let request = sink.requests().pop().unwrap();
-        let signatures: Vec<_> = request.header("webhook-signature").expect("signed").split(' ').collect();
-        assert_eq!(signatures.len(), secrets.len());
-        for (signature, secret) in signatures.iter().zip(secrets) {
-            let (id, timestamp) = (request.header("webhook-id"), request.header("webhook-timestamp"));
-            let expected = sink::standard_webhooks_v1(secret, id.unwrap(), timestamp.unwrap(), &request.body);
-            assert_eq!(*signature, expected);
-        }
+        sink::assert_signed(&request, &secrets);
     }
 }
 
@@ -140,6 +133,7 @@ async fn methods_without_a_body_send_none() {
         let config = format!(r#"{{"url":"{}","method":"{method}"}}"#, sink.url("/"));
         assert!(matches!(run(&webhook(), &config).await, Outcome::Succeeded { .. }), "{method}");
         let request = sink.requests().pop().unwrap();
+        assert_eq!(request.header("x-covers-from"), None, "it stands for no other fire");
         assert_eq!(request.method, method);
         assert_eq!(!request.body.is_empty(), sends, "{method}");
         assert_eq!(request.header("content-type").is_some(), sends, "{method}");

@@ -1,13 +1,11 @@
 //! The request of one attempt: its headers, its body and its signature. Pure.
 
 use super::config::Target;
-use super::sign::{Secret, signature};
+use super::sign::{Secret, set, stamp};
 use campanile_model::Timestamp;
 use campanile_model::action::Work;
-use http::header::{CONTENT_TYPE, USER_AGENT};
-use http::{HeaderMap, HeaderName, HeaderValue};
-
-const AGENT: &str = concat!("campanile/", env!("CARGO_PKG_VERSION"));
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue};
 
 /// What is sent.
 pub(super) struct Request {
@@ -23,7 +21,6 @@ pub(super) fn build(target: &Target, work: &Work, now: Timestamp, defaults: &[Se
         None => work.payload.as_ref().to_owned(),
     });
     let mut headers = HeaderMap::with_capacity(16 + target.headers.len());
-    headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
     if body.is_some() {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }
@@ -31,28 +28,21 @@ pub(super) fn build(target: &Target, work: &Work, now: Timestamp, defaults: &[Se
     headers.extend(target.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
 
     let id = work.execution.to_string();
-    let seconds = now.millis().div_euclid(1_000);
     let secrets = if target.secrets.is_empty() { defaults } else { &target.secrets };
-    let mut set = |name: &'static str, value: String| {
-        // All of these are printable ASCII by construction; a header that could not be sent would be left out.
-        if let Ok(value) = HeaderValue::from_str(&value) {
-            headers.insert(HeaderName::from_static(name), value);
-        }
-    };
-    if let Some(signed) = signature(secrets, &id, seconds, body.as_deref().unwrap_or_default().as_bytes()) {
-        set("webhook-signature", signed);
+    stamp(&mut headers, secrets, &id, now, body.as_deref().unwrap_or_default().as_bytes());
+    let mut set = |name, value: &str| set(&mut headers, name, value);
+    set("x-execution-id", &id);
+    set("idempotency-key", &id);
+    set("x-fence-token", &work.fence.to_string());
+    set("x-job-id", &work.job.to_string());
+    set("x-job-name", &percent_encode(&work.job_name));
+    set("x-attempt", &work.attempt.to_string());
+    set("x-max-attempts", &work.max_attempts.to_string());
+    set("x-scheduled-at", &work.fire_at.to_string());
+    set("x-deadline-ms", &work.timeout_ms.to_string());
+    if let Some(from) = work.covers_from {
+        set("x-covers-from", &from.to_string());
     }
-    set("webhook-id", id.clone());
-    set("webhook-timestamp", seconds.to_string());
-    set("x-execution-id", id.clone());
-    set("idempotency-key", id);
-    set("x-fence-token", work.fence.to_string());
-    set("x-job-id", work.job.to_string());
-    set("x-job-name", percent_encode(&work.job_name));
-    set("x-attempt", work.attempt.to_string());
-    set("x-max-attempts", work.max_attempts.to_string());
-    set("x-scheduled-at", work.fire_at.to_string());
-    set("x-deadline-ms", work.timeout_ms.to_string());
     Request { headers, body }
 }
 

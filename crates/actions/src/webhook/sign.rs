@@ -1,9 +1,11 @@
-//! Signatures of webhooks, by Standard Webhooks 1.0: `v1,` and the base64 of HMAC-SHA256 over `{id}.{timestamp}.{body}`.
+//! Signatures of webhooks and events, by Standard Webhooks 1.0: `v1,` and the base64 of HMAC-SHA256 over `{id}.{timestamp}.{body}`.
 
 use aws_lc_rs::hmac;
 use base64::Engine;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use campanile_model::Timestamp;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use std::fmt;
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -58,6 +60,23 @@ impl fmt::Debug for Secret {
 pub fn signature(secrets: &[Secret], id: &str, timestamp: i64, body: &[u8]) -> Option<String> {
     let signatures: Vec<_> = secrets.iter().map(|secret| secret.sign(id, timestamp, body)).collect();
     if signatures.is_empty() { None } else { Some(signatures.join(" ")) }
+}
+
+/// Sets `webhook-id`, `webhook-timestamp` and, where there is a secret, `webhook-signature` of a request with this body.
+pub(crate) fn stamp(headers: &mut HeaderMap, secrets: &[Secret], id: &str, now: Timestamp, body: &[u8]) {
+    let seconds = now.millis().div_euclid(1_000);
+    if let Some(signed) = signature(secrets, id, seconds, body) {
+        set(headers, "webhook-signature", &signed);
+    }
+    set(headers, "webhook-id", id);
+    set(headers, "webhook-timestamp", &seconds.to_string());
+}
+
+/// Sets a header of ours. All of them are printable ASCII by construction; one that could not be sent would be left out.
+pub(super) fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(HeaderName::from_static(name), value);
+    }
 }
 
 #[cfg(test)]

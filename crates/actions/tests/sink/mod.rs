@@ -13,6 +13,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
+pub const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+pub const OTHER_SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+
 /// A request as it arrived.
 #[derive(Clone)]
 pub struct Seen {
@@ -203,8 +206,18 @@ where
     format!("http://{address}/")
 }
 
+/// Checks that a request is signed with these secrets, in this order, over the bytes that arrived.
+#[track_caller]
+pub fn assert_signed(request: &Seen, secrets: &[&str]) {
+    let header = |name| request.header(name).unwrap_or_else(|| panic!("no {name}"));
+    let (id, timestamp) = (header("webhook-id"), header("webhook-timestamp"));
+    let expected: Vec<_> =
+        secrets.iter().map(|secret| standard_webhooks_v1(secret, id, timestamp, &request.body)).collect();
+    assert_eq!(header("webhook-signature"), expected.join(" "));
+}
+
 /// `v1` of Standard Webhooks, written from RFC 2104 and FIPS 180-4's digest alone.
-pub fn standard_webhooks_v1(secret: &str, id: &str, timestamp: &str, body: &[u8]) -> String {
+fn standard_webhooks_v1(secret: &str, id: &str, timestamp: &str, body: &[u8]) -> String {
     let base64 = base64::engine::general_purpose::STANDARD;
     let key = base64.decode(secret.strip_prefix("whsec_").unwrap()).unwrap();
     let sha256 = |parts: &[&[u8]]| {

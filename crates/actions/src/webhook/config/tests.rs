@@ -1,6 +1,7 @@
 //! What is accepted, what is refused, and where it says so.
 
 use super::*;
+use crate::guard::URL_BYTES_MAX;
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
@@ -32,6 +33,40 @@ fn the_canonical_form_has_a_fixed_order() {
         canonical(r#"{"url":"https://x.example","headers":null,"body":null,"secret":null,"method":null}"#),
         r#"{"url":"https://x.example/","method":"POST"}"#
     );
+}
+
+#[test]
+fn the_target_is_the_origin_of_the_url() {
+    for (url, expected) in [
+        ("HTTPS://X.Example:443/a?b#c", "https://x.example"),
+        ("https://x.example:8443/", "https://x.example:8443"),
+        ("http://X.EXAMPLE:80", "http://x.example"),
+        ("http://x.example:443/", "http://x.example:443"),
+        ("https://Bücher.example/", "https://xn--bcher-kva.example"),
+        ("https://[2606:4700:0::1111]/", "https://[2606:4700::1111]"),
+        // Refused by now, but counted as before.
+        ("http://10.0.0.1/", "http://10.0.0.1"),
+    ] {
+        assert_eq!(target(&format!(r#"{{"url":"{url}"}}"#)).as_deref(), Some(expected));
+    }
+    for junk in ["", "{", "{}", "[]", r#"{"url":7}"#, r#"{"url":"nonsense"}"#, r#"{"url":"https://"}"#] {
+        assert_eq!(target(junk), None, "{junk}");
+    }
+}
+
+#[test]
+fn a_long_target_is_cut_and_stays_itself() {
+    let host = |bytes: usize, end: char| {
+        let host = "a".repeat(bytes - "https://".len() - 1);
+        target(&format!(r#"{{"url":"https://{host}{end}/"}}"#)).expect("a URL")
+    };
+    assert_eq!(host(limits::NAME_BYTES_MAX, 'x'), format!("https://{}x", "a".repeat(limits::NAME_BYTES_MAX - 9)));
+    let (x, y) = (host(limits::NAME_BYTES_MAX + 1, 'x'), host(limits::NAME_BYTES_MAX + 1, 'y'));
+    assert_eq!((x.len(), y.len()), (limits::NAME_BYTES_MAX, limits::NAME_BYTES_MAX));
+    assert_ne!(x, y);
+    // By sha256sum: it is stored, so it must be the same in the next release.
+    assert_eq!(x, format!("https://{}~bc6a0f203ff8ecc9", "a".repeat(175)));
+    assert_eq!(host(4_000, 'x').len(), limits::NAME_BYTES_MAX);
 }
 
 #[test]
@@ -123,6 +158,7 @@ fn our_headers_and_those_of_the_protocol_cannot_be_set() {
         "X-Attempt",
         "X-Max-Attempts",
         "X-Scheduled-At",
+        "X-Covers-From",
         "X-Deadline-Ms",
         "Idempotency-Key",
         "Expect",

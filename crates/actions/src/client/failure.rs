@@ -1,27 +1,36 @@
 //! What it means when there is no answer: refused, broken off, unresolvable, untrusted.
 
 use crate::guard::resolver::LookupError;
-use campanile_model::execution::{AttemptError, Outcome};
 use campanile_model::limits;
 use std::error::Error;
 use std::io::ErrorKind;
 
-/// The outcome of an attempt whose request failed with `error`. The message names the target's origin and never the whole
-/// URL, which may hold a secret.
-pub(super) fn settle(origin: &str, error: reqwest::Error) -> Outcome {
-    // The client's own text names the URL.
-    let error = error.without_url();
-    let Cause { kind, what, retryable } = explain(&error);
-    failed(kind, format!("{origin}: {what}"), retryable)
+/// Why there is no answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Failure {
+    /// Stable word for machines, such as `dns`.
+    pub kind: &'static str,
+    /// For people, within `limits::ERROR_BYTES_MAX`. Names the target's origin and never the whole URL, which may hold a
+    /// secret.
+    pub message: String,
+    /// Whether it may be over at the next attempt.
+    pub retryable: bool,
 }
 
-/// A failure without an answer.
-pub(super) fn failed(kind: &str, mut message: String, retryable: bool) -> Outcome {
-    if message.len() > limits::ERROR_BYTES_MAX {
+impl Failure {
+    /// A failure of this kind; a long message is cut.
+    pub fn new(kind: &'static str, mut message: String, retryable: bool) -> Self {
         message.truncate(message.floor_char_boundary(limits::ERROR_BYTES_MAX));
+        Self { kind, message, retryable }
     }
-    let error = AttemptError { kind: kind.into(), message };
-    Outcome::Failed { error, retryable, retry_after_ms: None, pause_job: false, response: None }
+
+    /// What `error` means for a request to `origin`.
+    pub fn of(origin: &str, error: reqwest::Error) -> Self {
+        // The client's own text names the URL.
+        let error = error.without_url();
+        let Cause { kind, what, retryable } = explain(&error);
+        Self::new(kind, format!("{origin}: {what}"), retryable)
+    }
 }
 
 struct Cause {
