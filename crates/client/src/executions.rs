@@ -1,6 +1,6 @@
 //! Executions and their attempts: one method per endpoint.
 
-use crate::wire::{Attempt, Execution, Page};
+use crate::wire::{Attempt, CancelFireRequest, CancelRequest, Execution, Logs, Page};
 use crate::{Client, Result, WriteOptions};
 use reqwest::Method;
 use std::time::Duration;
@@ -10,6 +10,8 @@ use std::time::Duration;
 pub struct ExecutionFilter {
     /// Only of this job: its id, or `name:` and its name.
     pub job: Option<String>,
+    /// Only those that match this filter.
+    pub q: Option<String>,
     /// Only in these states, separated by commas.
     pub state: Option<String>,
     /// Only due at or after this instant, RFC 3339.
@@ -28,6 +30,7 @@ impl Client {
         let limit = filter.limit.map(|limit| limit.to_string());
         let query = [
             ("job", filter.job.as_deref()),
+            ("q", filter.q.as_deref()),
             ("state", filter.state.as_deref()),
             ("scheduled_after", filter.scheduled_after.as_deref()),
             ("scheduled_before", filter.scheduled_before.as_deref()),
@@ -55,9 +58,32 @@ impl Client {
         self.send(self.request(Method::GET, &["v1", "executions", id, "attempts"])).await
     }
 
+    /// `GET /v1/executions/{id}/logs`: what its attempts logged after position `after`, in the order of arrival.
+    pub async fn list_logs(&self, id: &str, after: u64, limit: Option<u32>) -> Result<Logs> {
+        let (after, limit) = (after.to_string(), limit.map(|limit| limit.to_string()));
+        let query = [("after", Some(after.as_str())), ("limit", limit.as_deref())];
+        self.send(self.ask(Method::GET, &["v1", "executions", id, "logs"], &query)).await
+    }
+
     /// `POST /v1/executions/{id}/cancel`.
-    pub async fn cancel_execution(&self, id: &str) -> Result<Execution> {
+    pub async fn cancel_execution(
+        &self,
+        id: &str,
+        request: &CancelRequest,
+        options: &WriteOptions,
+    ) -> Result<Execution> {
         let path = ["v1", "executions", id, "cancel"];
-        self.send(self.write::<()>(Method::POST, &path, None, &WriteOptions::default())).await
+        self.send(self.write(Method::POST, &path, Some(request), options)).await
+    }
+
+    /// `POST /v1/jobs/{job}/cancel`: cancels one fire of a job, whether it has come or not.
+    pub async fn cancel_fire(
+        &self,
+        job: &str,
+        request: &CancelFireRequest,
+        options: &WriteOptions,
+    ) -> Result<Execution> {
+        let path = ["v1", "jobs", job, "cancel"];
+        self.send(self.write(Method::POST, &path, Some(request), options)).await
     }
 }

@@ -30,6 +30,13 @@ pub struct WriteOptions {
     pub dry_run: bool,
 }
 
+impl WriteOptions {
+    /// Nothing but a look at what would be.
+    pub fn preview() -> Self {
+        Self { dry_run: true, ..Self::default() }
+    }
+}
+
 impl Client {
     /// A client of the server at `base_url`, such as `http://127.0.0.1:8080`.
     pub fn new(base_url: &str) -> Result<Self> {

@@ -1,6 +1,6 @@
 //! Jobs: one method per endpoint. A job is named by its id, or by `name:` and its name.
 
-use crate::wire::{Batch, Execution, Job, Page, Skip};
+use crate::wire::{Batch, Execution, Job, Page, PauseRequest, Skip};
 use crate::{Client, Result, WriteOptions};
 use reqwest::Method;
 use serde::Serialize;
@@ -68,9 +68,15 @@ impl Client {
         self.send_for_nothing(self.write::<()>(Method::DELETE, &["v1", "jobs", job], None, options)).await
     }
 
-    /// `POST /v1/jobs/{job}/pause`.
+    /// `POST /v1/jobs/{job}/pause`: until it is resumed.
     pub async fn pause_job(&self, job: &str, options: &WriteOptions) -> Result<Job> {
         self.send(self.write::<()>(Method::POST, &["v1", "jobs", job, "pause"], None, options)).await
+    }
+
+    /// `POST /v1/jobs/{job}/pause` with an end: an RFC 3339 instant, or a duration from now.
+    pub async fn pause_job_until(&self, job: &str, until: &str, options: &WriteOptions) -> Result<Job> {
+        let body = PauseRequest { until: Some(until.to_owned()) };
+        self.send(self.write(Method::POST, &["v1", "jobs", job, "pause"], Some(&body), options)).await
     }
 
     /// `POST /v1/jobs/{job}/resume`.

@@ -4,7 +4,8 @@
 //! only serde for HTTP in the project) and the one lenient parser of what people send ([`wire::input`]). It knows
 //! nothing of our other crates, so that users can depend on it alone.
 //!
-//! Reading order: [`wire`], [`Error`], then one file per resource with a method of [`Client`] per endpoint.
+//! Reading order: [`wire`], [`Error`], then one file per resource with a method of [`Client`] per endpoint, and last
+//! [`worker`], which runs functions of yours as the handlers of jobs.
 
 pub mod wire;
 mod error;
@@ -13,7 +14,16 @@ mod jobs;
 mod executions;
 mod schedules;
 mod status;
+mod dead;
+mod operations;
+mod pools;
+mod fleet;
+mod endpoints;
+mod why;
+mod pull;
+pub mod worker;
 
+pub use dead::DeadFilter;
 pub use error::Error;
 pub use executions::ExecutionFilter;
 pub use http::{Client, WriteOptions};

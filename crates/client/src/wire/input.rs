@@ -9,14 +9,22 @@
 //! in two) is refused too. All faults are collected, with JSON pointers in the spelling of the sender.
 
 mod names;
+mod reader;
 mod job;
+mod requests;
+pub mod worker;
 
 use super::{FieldProblem, json};
 use names::Form::{Action, Group, Ignored, Plain, Target};
 use names::{Form, JOB, Name, QUESTION, SCHEDULE_KINDS, TARGET};
 use std::collections::BTreeMap;
 
-pub use job::{ActionInput, CatchUpInput, JobInput, RetryInput, ScheduleInput, Span};
+pub use job::{ActionInput, BlackoutInput, CatchUpInput, ExpectInput, JobInput, RetryInput, ScheduleInput};
+pub use reader::Span;
+pub use requests::{
+    BackfillInput, CancelInput, DiscardInput, EndpointInput, PauseInput, PoolInput, RateInput, ReplayInput, Selection,
+    TargetInput,
+};
 
 /// Faults collected at most; a request with more is wrong enough.
 const FAULTS_MAX: usize = 64;
@@ -217,6 +225,10 @@ impl Fields {
 
     /// A target: a worker's handler, and the pool that it is in.
     fn target(&mut self, raw: &str, pointer: String, faults: &mut Faults) {
+        if raw.trim_start().starts_with('"') {
+            // Whom a job is done to, as it is shown: it follows from the action.
+            return;
+        }
         let Some(members) = json::members(raw) else {
             self.put("/action", raw, Plain, pointer, faults);
             return;

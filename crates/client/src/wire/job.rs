@@ -37,12 +37,22 @@ pub struct JobSpec {
     /// The capacity that executes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
-    /// `short` or `long`: chooses the pool where none is named.
+    /// `short`, `long`, or a duration such as `45s` (more than 30 s is long): chooses the pool where none is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimated_duration: Option<String>,
     /// What happens to fires that were missed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub catch_up: Option<CatchUpSpec>,
+    /// What happens to runs that would overlap: `ALLOW`, `SKIP`, `BUFFER_ONE`, `BUFFER_ALL`, `CANCEL_OTHER` or
+    /// `TERMINATE_OTHER`; `ALLOW` where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<String>,
+    /// What it is expected to do; who wants to hear when it does not has a webhook endpoint for `late`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect: Option<ExpectSpec>,
+    /// When it does not fire; at most 100.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blackouts: Vec<Blackout>,
     /// Moves the fires by a fixed distance below this, another one for every job; such as `5m`, at most an hour.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread: Option<String>,
@@ -85,12 +95,42 @@ pub struct RetrySpec {
     /// Longest delay, such as `1h`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_delay: Option<String>,
+    /// All attempts and the waits between them together, from the first start, such as `6h`; at most 7 days.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_timeout: Option<String>,
+}
+
+/// What a job is expected to do, as sent. Each is a duration such as `5m`, at most 400 days.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ExpectSpec {
+    /// From due to the first start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "1m")]
+    pub start_within: Option<String>,
+    /// From due to the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish_within: Option<String>,
+    /// At least one success in every such period.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success_every: Option<String>,
+}
+
+/// A range in which a job does not fire.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Blackout {
+    /// First instant, inclusive.
+    #[schema(example = "2026-12-24T00:00:00Z")]
+    pub from: String,
+    /// Last instant, exclusive.
+    #[schema(example = "2026-12-27T00:00:00Z")]
+    pub to: String,
 }
 
 /// What happens to fires that were missed, as sent. A plain string is accepted too: `"last"`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CatchUpSpec {
-    /// Which of them run: `NONE`, `LAST`, `ALL` or `LAST_N`.
+    /// Which of them run: `NONE`, `LAST`, `ALL`, `LAST_N`, or `COALESCED` (one, which is told since when it stands for the
+    /// others).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
     /// How many, for `LAST_N`.
@@ -99,6 +139,18 @@ pub struct CatchUpSpec {
     /// Those older than this do not run, such as `6h`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_age: Option<String>,
+    /// At least this long between the starts of missed fires, such as `5s`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drip: Option<String>,
+}
+
+/// How long a job is paused.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PauseRequest {
+    /// An instant (RFC 3339), or a duration from now such as `2h`; until it is resumed where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "2h")]
+    pub until: Option<String>,
 }
 
 /// A job, as shown.
@@ -130,6 +182,10 @@ pub struct Job {
     /// What is done.
     #[schema(value_type = Action)]
     pub action: Box<RawValue>,
+    /// Whom it is done to: a worker's handler, or the origin of a URL. Not taken back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "https://example.com")]
+    pub target: Option<String>,
     /// What is handed to the action.
     #[schema(value_type = serde_json::Value)]
     pub payload: Box<RawValue>,
@@ -143,6 +199,19 @@ pub struct Job {
     pub pool: String,
     /// What happens to fires that were missed.
     pub catch_up: CatchUp,
+    /// What happens to runs that would overlap.
+    #[serde(default)]
+    #[schema(example = "ALLOW")]
+    pub overlap: String,
+    /// What it is expected to do, where something is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect: Option<Expect>,
+    /// When it does not fire.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blackouts: Vec<Blackout>,
+    /// When its pause ends by itself, where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_until: Option<String>,
     /// Width within which the fires are moved.
     pub spread_ms: u64,
     /// Labels.
@@ -172,6 +241,23 @@ pub struct RetryPolicy {
     pub initial_delay_ms: u64,
     /// Longest delay.
     pub max_delay_ms: u64,
+    /// All attempts and the waits between them together, where that is bounded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_timeout_ms: Option<u64>,
+}
+
+/// What a job is expected to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Expect {
+    /// From due to the first start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_within_ms: Option<u64>,
+    /// From due to the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish_within_ms: Option<u64>,
+    /// At least one success in every such period.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success_every_ms: Option<u64>,
 }
 
 /// What happens to fires that were missed.
@@ -184,6 +270,9 @@ pub struct CatchUp {
     pub n: Option<u32>,
     /// Those older than this do not.
     pub max_age_ms: u64,
+    /// At least this long between their starts; 0 for all at once.
+    #[serde(default)]
+    pub drip_ms: u64,
 }
 
 impl Job {

@@ -40,6 +40,9 @@ pub struct Status {
     pub waiting: u64,
     /// Attempts that run now.
     pub running: u64,
+    /// External workers heard of within the last hour.
+    #[serde(default)]
+    pub workers: u64,
     /// Jobs whose stored cursor lags.
     pub cursors_dirty: u64,
     /// How late first attempts started.

@@ -1,7 +1,8 @@
-//! The fields of a request as plain values.
+//! The fields of a job, and of a question about a schedule, as plain values.
 
-use super::{Entry, Faults, Fields, Form, Pointers};
-use crate::wire::{FieldProblem, json};
+use super::reader::{Reader, Span, capitals};
+use super::{Faults, Fields, Form, Pointers, unknown};
+use crate::wire::json;
 use serde_json::Value;
 
 /// A job, as sent: shapes are checked, meanings are not.
@@ -23,10 +24,16 @@ pub struct JobInput {
     pub priority: Option<String>,
     /// Which capacity executes it.
     pub pool: Option<String>,
-    /// `SHORT` or `LONG`, in capitals.
-    pub estimated_duration: Option<String>,
+    /// How long it takes: a duration, or the words `short` and `long` as a text.
+    pub estimated_duration: Option<Span>,
     /// What happens to missed fires.
     pub catch_up: CatchUpInput,
+    /// What happens to runs that would overlap, in capitals.
+    pub overlap: Option<String>,
+    /// What it is expected to do.
+    pub expect: ExpectInput,
+    /// When it does not fire.
+    pub blackouts: Vec<BlackoutInput>,
     /// Width within which fires are moved.
     pub spread: Option<Span>,
     /// Labels.
@@ -92,6 +99,8 @@ pub struct RetryInput {
     pub initial_delay: Option<Span>,
     /// Longest delay.
     pub max_delay: Option<Span>,
+    /// All attempts and the waits between them together.
+    pub total_timeout: Option<Span>,
 }
 
 /// What happens to missed fires, as sent.
@@ -103,15 +112,28 @@ pub struct CatchUpInput {
     pub n: Option<u64>,
     /// Those older than this do not.
     pub max_age: Option<Span>,
+    /// At least this long between their starts.
+    pub drip: Option<Span>,
 }
 
-/// A duration, as sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Span {
-    /// A number of milliseconds.
-    Ms(u64),
-    /// A text such as `30s`.
-    Text(String),
+/// What a job is expected to do, as sent.
+#[derive(Clone, Debug, Default)]
+pub struct ExpectInput {
+    /// From due to the first start.
+    pub start_within: Option<Span>,
+    /// From due to the end.
+    pub finish_within: Option<Span>,
+    /// At least one success in every such period.
+    pub success_every: Option<Span>,
+}
+
+/// A range in which a job does not fire, as sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlackoutInput {
+    /// First instant, RFC 3339.
+    pub from: String,
+    /// Last instant, exclusive.
+    pub to: String,
 }
 
 impl Fields {
@@ -129,18 +151,27 @@ impl Fields {
                 backoff: take.word("/retry_policy/backoff"),
                 initial_delay: take.span("/retry_policy/initial_delay_ms"),
                 max_delay: take.span("/retry_policy/max_delay_ms"),
+                total_timeout: take.span("/retry_policy/total_timeout_ms"),
             },
             timeout: take.span("/timeout_ms"),
             priority: take.word("/priority"),
             pool: take.text("/pool"),
-            estimated_duration: take.word("/estimated_duration"),
+            estimated_duration: take.span("/estimated_duration"),
             catch_up: take.catch_up(),
+            overlap: take.word("/overlap"),
+            expect: ExpectInput {
+                start_within: take.span("/expect/start_within_ms"),
+                finish_within: take.span("/expect/finish_within_ms"),
+                success_every: take.span("/expect/success_every_ms"),
+            },
+            blackouts: take.blackouts(),
             spread: take.span("/spread_ms"),
-            tags: take.tags(),
+            tags: take.texts("/tags"),
             paused,
             idempotency_key: take.text("/idempotency_key"),
             pointers: {
                 take.object_only("/retry_policy");
+                take.object_only("/expect");
                 std::mem::take(&mut self.pointers)
             },
         }
@@ -157,96 +188,10 @@ impl Fields {
     }
 }
 
-struct Reader<'a> {
-    fields: &'a mut Fields,
-    faults: &'a mut Faults,
-}
-
 impl Reader<'_> {
-    /// The value of a field, unless it is absent or null.
-    fn value(&mut self, canonical: &str) -> Option<(Value, Form)> {
-        let Entry { raw, form } = self.fields.entries.remove(canonical)?;
-        match serde_json::from_str(&raw) {
-            Ok(Value::Null) => None,
-            Ok(value) => Some((value, form)),
-            Err(_) => {
-                self.refuse(canonical, "number_invalid", "this number is out of range");
-                None
-            }
-        }
-    }
-
-    fn refuse(&mut self, canonical: &str, code: &str, message: impl Into<String>) {
-        self.faults.add(FieldProblem::new(self.fields.pointers.sent(canonical), code, message));
-    }
-
-    fn wrong_type<T>(&mut self, canonical: &str, expected: &str, got: &Value) -> Option<T> {
-        self.refuse(canonical, "wrong_type", format!("expected {expected}, got {}", describe(got)));
-        None
-    }
-
-    fn text(&mut self, canonical: &str) -> Option<String> {
-        match self.value(canonical)?.0 {
-            Value::String(text) => Some(text),
-            other => self.wrong_type(canonical, "a string", &other),
-        }
-    }
-
-    /// A word of a fixed set, in capitals, with `-` and blanks as `_`.
-    fn word(&mut self, canonical: &str) -> Option<String> {
-        self.text(canonical).map(|word| capitals(&word))
-    }
-
-    fn flag(&mut self, canonical: &str) -> Option<bool> {
-        match self.value(canonical)?.0 {
-            Value::Bool(flag) => Some(flag),
-            other => self.wrong_type(canonical, "true or false", &other),
-        }
-    }
-
-    fn count(&mut self, canonical: &str) -> Option<u64> {
-        match self.value(canonical)?.0 {
-            Value::Number(number) if number.as_u64().is_some() => number.as_u64(),
-            other => self.wrong_type(canonical, "a whole number that is not negative", &other),
-        }
-    }
-
     fn attempts(&mut self, canonical: &str) -> Option<u64> {
         let retries = self.fields.entries.get(canonical).is_some_and(|entry| matches!(entry.form, Form::Retries));
         self.count(canonical).map(|count| count.saturating_add(u64::from(retries)))
-    }
-
-    fn span(&mut self, canonical: &str) -> Option<Span> {
-        let (value, form) = self.value(canonical)?;
-        match (&value, form) {
-            (Value::String(text), _) => Some(Span::Text(text.clone())),
-            (Value::Number(number), Form::Span(unit)) => {
-                let ms = match (number.as_u64(), number.as_f64()) {
-                    (Some(whole), _) => whole.checked_mul(unit),
-                    // Half a second is a duration; half a millisecond is not.
-                    (None, Some(part)) if unit > 1 && (0.0..1e15).contains(&part) => {
-                        Some((part * unit as f64).round() as u64)
-                    }
-                    _ => None,
-                };
-                if ms.is_none() {
-                    self.refuse(canonical, "duration_invalid", format!("{number} is not a duration that can be used"));
-                }
-                ms.map(Span::Ms)
-            }
-            (Value::Number(number), _) => {
-                let name = self.fields.pointers.sent(canonical);
-                let name = name.rsplit('/').next().unwrap_or_default().to_owned();
-                let fault = FieldProblem::new(
-                    self.fields.pointers.sent(canonical),
-                    "unit_missing",
-                    format!("{number} has no unit"),
-                );
-                self.faults.add(fault.hint(format!("write \"{number}s\", or send `{name}_ms` in milliseconds")));
-                None
-            }
-            (other, _) => self.wrong_type(canonical, "a duration such as \"30s\"", other),
-        }
     }
 
     fn schedule(&mut self) -> ScheduleInput {
@@ -310,50 +255,39 @@ impl Reader<'_> {
             mode: whole.or_else(|| self.word("/catch_up/mode")),
             n: self.count("/catch_up/n"),
             max_age: self.span("/catch_up/max_age_ms"),
+            drip: self.span("/catch_up/drip_ms"),
         }
     }
 
-    fn tags(&mut self) -> Vec<String> {
-        let tags = match self.value("/tags") {
-            Some((Value::Array(tags), _)) => tags,
+    fn blackouts(&mut self) -> Vec<BlackoutInput> {
+        let items = match self.value("/blackouts") {
+            Some((Value::Array(items), _)) => items,
             Some((other, _)) => {
-                return self.wrong_type("/tags", "an array of strings", &other).unwrap_or_default();
+                return self.wrong_type("/blackouts", "an array of objects", &other).unwrap_or_default();
             }
             None => return Vec::new(),
         };
-        let mut texts = Vec::with_capacity(tags.len());
-        for (i, tag) in tags.into_iter().enumerate() {
-            match tag {
-                Value::String(tag) => texts.push(tag),
-                other => {
-                    let _: Option<()> = self.wrong_type(&format!("/tags/{i}"), "a string", &other);
-                }
+        items.into_iter().enumerate().filter_map(|(i, item)| self.blackout(i, item)).collect()
+    }
+
+    fn blackout(&mut self, i: usize, item: Value) -> Option<BlackoutInput> {
+        const NAMES: [&str; 2] = ["from", "to"];
+        let at = format!("/blackouts/{i}");
+        let Value::Object(mut members) = item else {
+            return self.wrong_type(&at, "an object with `from` and `to`", &item);
+        };
+        let mut ends = NAMES.map(|name| match members.remove(name) {
+            Some(Value::String(text)) => Some(text),
+            Some(other) => self.wrong_type(&format!("{at}/{name}"), "a string", &other),
+            None => {
+                self.refuse(&at, "blackout_invalid", format!("a blackout needs `{name}`"));
+                None
             }
+        });
+        if let Some(odd) = members.keys().next() {
+            let sent = self.fields.pointers.sent(&at);
+            self.faults.add(unknown(&sent, odd, NAMES.into_iter()));
         }
-        texts
-    }
-
-    /// Refuses a group that was sent as something else than an object.
-    fn object_only(&mut self, canonical: &str) {
-        if let Some((other, _)) = self.value(canonical) {
-            let _: Option<()> = self.wrong_type(canonical, "an object", &other);
-        }
-    }
-}
-
-fn capitals(word: &str) -> String {
-    word.trim().chars().map(|c| if c == '-' || c == ' ' { '_' } else { c.to_ascii_uppercase() }).collect()
-}
-
-fn describe(value: &Value) -> String {
-    match value {
-        Value::Null => "null".into(),
-        Value::Bool(flag) => flag.to_string(),
-        Value::Number(number) => number.to_string(),
-        Value::String(text) => {
-            format!("\"{}\"", text.chars().take(40).flat_map(char::escape_debug).collect::<String>())
-        }
-        Value::Array(_) => "an array".into(),
-        Value::Object(_) => "an object".into(),
+        Some(BlackoutInput { from: ends[0].take()?, to: ends[1].take()? })
     }
 }

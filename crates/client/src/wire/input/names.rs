@@ -70,9 +70,16 @@ pub(super) const JOB: &[Name] = &[
     ("timeout_seconds", "/timeout_ms", Ms(1000)),
     ("priority", "/priority", Plain),
     ("pool", "/pool", Plain),
-    ("estimated_duration", "/estimated_duration", Plain),
+    ("estimated_duration", "/estimated_duration", SpanText),
+    ("estimated_duration_ms", "/estimated_duration", Ms(1)),
+    ("estimated_duration_sec", "/estimated_duration", Ms(1000)),
+    ("estimated_duration_seconds", "/estimated_duration", Ms(1000)),
     ("catch_up", "/catch_up", Group(CATCH_UP)),
     ("catchup", "/catch_up", Group(CATCH_UP)),
+    ("overlap", "/overlap", Plain),
+    ("overlap_policy", "/overlap", Plain),
+    ("expect", "/expect", Group(EXPECT)),
+    ("blackouts", "/blackouts", Plain),
     ("spread", "/spread_ms", SpanText),
     ("spread_ms", "/spread_ms", Ms(1)),
     ("tags", "/tags", Plain),
@@ -89,6 +96,7 @@ pub(super) const JOB: &[Name] = &[
     ("next_run_at", "", Ignored),
     ("next_fires", "", Ignored),
     ("fires_left", "", Ignored),
+    ("paused_until", "", Ignored),
     ("created_at", "", Ignored),
     ("updated_at", "", Ignored),
     ("dry_run", "", Ignored),
@@ -139,6 +147,10 @@ pub(super) const RETRY: &[Name] = &[
     ("max_delay_ms", "/retry_policy/max_delay_ms", Ms(1)),
     ("max_delay_sec", "/retry_policy/max_delay_ms", Ms(1000)),
     ("max_delay_seconds", "/retry_policy/max_delay_ms", Ms(1000)),
+    ("total_timeout", "/retry_policy/total_timeout_ms", SpanText),
+    ("total_timeout_ms", "/retry_policy/total_timeout_ms", Ms(1)),
+    ("total_timeout_sec", "/retry_policy/total_timeout_ms", Ms(1000)),
+    ("total_timeout_seconds", "/retry_policy/total_timeout_ms", Ms(1000)),
 ];
 
 pub(super) const CATCH_UP: &[Name] = &[
@@ -148,6 +160,21 @@ pub(super) const CATCH_UP: &[Name] = &[
     ("max_age", "/catch_up/max_age_ms", SpanText),
     ("max_age_ms", "/catch_up/max_age_ms", Ms(1)),
     ("max_age_seconds", "/catch_up/max_age_ms", Ms(1000)),
+    ("drip", "/catch_up/drip_ms", SpanText),
+    ("drip_ms", "/catch_up/drip_ms", Ms(1)),
+    ("drip_seconds", "/catch_up/drip_ms", Ms(1000)),
+];
+
+pub(super) const EXPECT: &[Name] = &[
+    ("start_within", "/expect/start_within_ms", SpanText),
+    ("start_within_ms", "/expect/start_within_ms", Ms(1)),
+    ("start_within_seconds", "/expect/start_within_ms", Ms(1000)),
+    ("finish_within", "/expect/finish_within_ms", SpanText),
+    ("finish_within_ms", "/expect/finish_within_ms", Ms(1)),
+    ("finish_within_seconds", "/expect/finish_within_ms", Ms(1000)),
+    ("success_every", "/expect/success_every_ms", SpanText),
+    ("success_every_ms", "/expect/success_every_ms", Ms(1)),
+    ("success_every_seconds", "/expect/success_every_ms", Ms(1000)),
 ];
 
 /// A question about a schedule has its fields too.
@@ -162,6 +189,92 @@ pub(super) const QUESTION: &[Name] = &[
     ("count", "/count", Plain),
     ("n", "/count", Plain),
     ("name", "/name", Plain),
+];
+
+pub(super) const PAUSE: &[Name] = &[("until", "/until", Plain)];
+
+pub(super) const CANCEL: &[Name] = &[
+    ("at", "/at", Plain),
+    ("grace", "/grace_ms", SpanText),
+    ("grace_ms", "/grace_ms", Ms(1)),
+    ("grace_seconds", "/grace_ms", Ms(1000)),
+    ("note", "/note", Plain),
+    ("reason", "/note", Plain),
+];
+
+/// The limits of a pool. What is shown of one can be sent back.
+pub(super) const POOL: &[Name] = &[
+    ("slots", "/slots", Plain),
+    ("paused", "/paused", Plain),
+    ("name", "", Ignored),
+    ("waiting", "", Ignored),
+    ("running", "", Ignored),
+    ("retrying", "", Ignored),
+    ("blocked", "", Ignored),
+    ("queued", "", Ignored),
+    ("oldest_waiting_at", "", Ignored),
+    ("oldest_waiting_ms", "", Ignored),
+    ("workers", "", Ignored),
+    ("updated_at", "", Ignored),
+];
+
+/// The limits of a target. What is shown of one can be sent back.
+pub(super) const TARGET_LIMITS: &[Name] = &[
+    ("slots", "/slots", Plain),
+    ("per_second", "/per_second", Plain),
+    ("rate", "/rate", Plain),
+    ("name", "", Ignored),
+    ("running", "", Ignored),
+    ("waiting", "", Ignored),
+    ("circuit_open", "", Ignored),
+    ("updated_at", "", Ignored),
+];
+
+pub(super) const REPLAY: &[Name] = &[
+    ("executions", "/executions", Plain),
+    ("execution_ids", "/executions", Plain),
+    ("filter", "/filter", Plain),
+    ("fingerprint", "/fingerprint", Plain),
+    ("fp", "/fingerprint", Plain),
+    ("all", "/all", Plain),
+    ("per_second", "/per_second", Plain),
+    ("rate", "/rate", Plain),
+    ("max_parallel", "/max_parallel", Plain),
+    ("canary", "/canary", Plain),
+    ("stop_if_failing_percent", "/stop_if_failing_percent", Plain),
+    ("stop_if_failing", "/stop_if_failing_percent", Plain),
+];
+
+pub(super) const DISCARD: &[Name] = &[
+    ("executions", "/executions", Plain),
+    ("execution_ids", "/executions", Plain),
+    ("filter", "/filter", Plain),
+    ("fingerprint", "/fingerprint", Plain),
+    ("fp", "/fingerprint", Plain),
+    ("all", "/all", Plain),
+    ("reason", "/reason", Plain),
+    ("note", "/reason", Plain),
+];
+
+pub(super) const BACKFILL: &[Name] = &[
+    ("from", "/from", Plain),
+    ("to", "/to", Plain),
+    ("max_parallel", "/max_parallel", Plain),
+    ("reprocess", "/reprocess", Plain),
+    ("per_second", "/per_second", Plain),
+    ("rate", "/rate", Plain),
+];
+
+/// An endpoint. What is shown of one can be sent back.
+pub(super) const ENDPOINT: &[Name] = &[
+    ("url", "/url", Plain),
+    ("events", "/events", Plain),
+    ("job", "/job", Plain),
+    ("job_id", "/job", Plain),
+    ("tag", "/tag", Plain),
+    ("paused", "/paused", Plain),
+    ("id", "", Ignored),
+    ("created_at", "", Ignored),
 ];
 
 pub(super) const TARGET: &[&str] = &["pool", "handler"];
