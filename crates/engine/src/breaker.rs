@@ -12,7 +12,7 @@ const WAIT_MS: (u64, u64) = (2_000, 300_000);
 /// A probe that has not reported by then is forgotten: its node may have died.
 const PROBE_MS: u64 = 60_000;
 /// While a probe is under way, the others look again after this.
-const LOOK_MS: i64 = 1_000;
+const LOOK_MS: i64 = 4_000;
 
 /// The state of one target's breaker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Breaker {
             Breaker::Closed { .. } => Ok(()),
             Breaker::Open { until, .. } if now < until => Err(until.saturating_add_ms((jitter % 1_000) as i64)),
             Breaker::Probing { by, until, .. } if now < until && by != execution => {
-                Err(now.saturating_add_ms(LOOK_MS + (jitter % 1_000) as i64))
+                Err(now.saturating_add_ms(LOOK_MS + (jitter % 4_000) as i64))
             }
             Breaker::Open { wait_ms, .. } | Breaker::Probing { wait_ms, .. } => {
                 *self = Breaker::Probing { by: execution, until: now.saturating_add_ms(PROBE_MS as i64), wait_ms };
@@ -130,7 +130,7 @@ mod tests {
         let mut breaker = opened();
         assert_eq!(breaker.admit(A, t(1_999), 5), Err(t(2_005)));
         assert_eq!(breaker.admit(A, t(2_000), 0), Ok(()));
-        assert_eq!(breaker.admit(B, t(2_000), 7), Err(t(3_007)), "one probe at a time");
+        assert_eq!(breaker.admit(B, t(2_000), 7), Err(t(6_007)), "one probe at a time");
         assert_eq!(breaker.admit(A, t(2_001), 0), Ok(()), "the probe itself may ask again");
         breaker.succeeded();
         assert_eq!(breaker.admit(B, t(2_002), 0), Ok(()));

@@ -8,7 +8,9 @@
 use crate::context::Context;
 use crate::dispatch::Dispatcher;
 use crate::fire::persist;
+use crate::gate::Left;
 use crate::intake::{self, Change, NewState};
+use crate::worker;
 use campanile_model::execution::{LogLine, Outcome};
 use campanile_model::lifecycle::{self, Ended, Event, State};
 use campanile_model::queue::Dispatch;
@@ -76,6 +78,8 @@ pub struct Recorded {
 
 /// Writes on their way to the store at the same time.
 const WRITES_IN_FLIGHT_MAX: usize = 3;
+/// When an instant action that was refused is tried again.
+const AGAIN_MS: i64 = 250;
 
 /// Runs until every sender is gone and everything is written.
 pub async fn run(ctx: Context, dispatcher: Dispatcher, mut inbox: mpsc::Receiver<Vec<Finished>>) {
@@ -120,8 +124,9 @@ async fn conclude(ctx: &Context, dispatcher: &Dispatcher, settled: Vec<Settled>,
     let mut next = Vec::new();
     let mut recorded = Vec::with_capacity(settled.len());
     for (settled, verdict) in settled.into_iter().zip(moved.verdicts) {
-        let Settled { dispatch, completion, outcome, pause } = settled;
-        next.extend(ctx.gate.done(&dispatch, Some(&outcome), completion.finished_at));
+        let Settled { mut dispatch, completion, outcome, pause } = settled;
+        let left = if verdict == Applied::Done { Left::Ended(&outcome) } else { Left::Refused };
+        next.extend(ctx.gate.done(&dispatch, left, completion.finished_at));
         if let (Some(version), Applied::Done) = (pause, verdict) {
             pause_job(ctx, &dispatch, version).await;
         }
@@ -136,16 +141,23 @@ async fn conclude(ctx: &Context, dispatcher: &Dispatcher, settled: Vec<Settled>,
                 again.push(Waiting { dispatch, wake_at: completion.wake_at });
             }
             (Applied::Done, _) => {}
+            (Applied::Stale { state }, _) if is_open(&completion, state) => {
+                // It was not refused for good: its pool has closed, or the clock went back. It has not run.
+                dispatch.attempt = dispatch.attempt.saturating_sub(1);
+                let wake_at = completion.finished_at.saturating_add_ms(AGAIN_MS);
+                again.push(Waiting { dispatch, wake_at });
+            }
             (Applied::Stale { .. } | Applied::Gone, _) => ctx.metrics.stale_refused.add(1),
         }
     }
     dispatcher.send(again);
-    if !next.is_empty()
-        && let Err(error) = ctx.queue.publish(next).await
-    {
-        tracing::warn!(%error, "cannot publish executions; the reaper will");
-    }
+    worker::publish(ctx, next).await;
     recorded
+}
+
+/// Whether an instant action that was refused may still run: it was not claimed, and its execution waits as before.
+fn is_open(completion: &Completion, state: State) -> bool {
+    matches!(completion.of, CompletionOf::Unclaimed(_)) && lifecycle::sources(Event::Claim).contains(state)
 }
 
 /// Writes completions; one verdict each. One that the store cannot take must not cost the others theirs.

@@ -10,7 +10,7 @@ use campanile_model::coordinator::Coordinator;
 use campanile_model::notify::Sender;
 use campanile_model::queue::Queue;
 use campanile_model::random::Random;
-use campanile_model::store::Store;
+use campanile_model::store::{Retention, Store};
 use std::sync::Arc;
 
 /// The engine's surroundings.
@@ -38,6 +38,8 @@ pub struct Context {
     pub workers: Arc<Workers>,
     /// The attempts that run in this process.
     pub running: Running,
+    /// How long what is kept.
+    pub retention: Arc<Retention>,
     /// How long a worker keeps an execution without a heartbeat.
     pub lease_ms: u64,
     /// This node's name, unique for every start: `node:` and something that no other start has.

@@ -6,6 +6,7 @@
 
 use crate::context::Context;
 use crate::wheel::{Entry, Wheel};
+use campanile_model::action::Runner;
 use campanile_model::queue::Dispatch;
 use campanile_model::store::Waiting;
 use campanile_model::{Timestamp, limits};
@@ -46,7 +47,10 @@ pub async fn run(ctx: Context, mut inbox: mpsc::UnboundedReceiver<Vec<Waiting>>)
                 break;
             }
             ctx.metrics.dispatched.add(batch.len() as u64);
-            publish(&ctx, batch).await;
+            for refused in publish(&ctx, batch).await {
+                let wake_at = now.saturating_add_ms(WAIT_MS_MAX as i64);
+                ready.insert(Waiting { dispatch: refused, wake_at });
+            }
         }
         ctx.metrics.waiting.set(ready.len() as u64);
         let wait = ready.next_at().map_or(WAIT_MS_MAX, |at| at.ms_since(now).min(WAIT_MS_MAX));
@@ -63,19 +67,29 @@ pub async fn run(ctx: Context, mut inbox: mpsc::UnboundedReceiver<Vec<Waiting>>)
     }
 }
 
-async fn publish(ctx: &Context, batch: Vec<Dispatch>) {
-    let mut delay_ms = 10;
-    loop {
-        match ctx.queue.publish(batch.clone()).await {
-            Ok(()) => return,
-            Err(error) => {
-                tracing::warn!(%error, executions = batch.len(), "cannot publish executions; trying again");
-                ctx.clock.sleep_ms(delay_ms).await;
-                delay_ms = (delay_ms * 2).min(WAIT_MS_MAX);
-            }
+/// Publishes a batch, each kind of runner alone: work that nobody pulls must not hold up what nodes run. Returns what is to
+/// be tried again; what external workers have no room for is left to the reaper, who finds it when they have.
+async fn publish(ctx: &Context, batch: Vec<Dispatch>) -> Vec<Dispatch> {
+    let (workers, nodes): (Vec<_>, Vec<_>) = batch.into_iter().partition(|d| d.action.runner() == Runner::Worker);
+    if !workers.is_empty()
+        && let Err(error) = ctx.queue.publish(workers.clone()).await
+    {
+        tracing::warn!(%error, executions = workers.len(), "no room for what external workers should run");
+        if error.code() != QUEUE_FULL {
+            return workers.into_iter().chain(nodes).collect();
         }
     }
+    if !nodes.is_empty()
+        && let Err(error) = ctx.queue.publish(nodes.clone()).await
+    {
+        tracing::warn!(%error, executions = nodes.len(), "cannot publish executions; trying again");
+        return nodes;
+    }
+    Vec::new()
 }
+
+/// The code of a queue's refusal for want of room.
+const QUEUE_FULL: &str = "queue_full";
 
 /// What is durable and waits for its instant. Pure.
 struct Ready {

@@ -154,6 +154,11 @@ impl Handle {
         key: &JobKey,
         caller_key: Option<String>,
     ) -> Result<(Execution, bool)> {
+        let (handle, key) = (self.clone(), key.clone());
+        to_the_end(async move { handle.fire_now(tenant, &key, caller_key).await }).await
+    }
+
+    async fn fire_now(&self, tenant: TenantId, key: &JobKey, caller_key: Option<String>) -> Result<(Execution, bool)> {
         let ctx = &self.ctx;
         let job = intake::find(ctx, tenant, key).await?;
         let now = ctx.clock.now();
@@ -259,6 +264,17 @@ impl Handle {
         target: CancelTarget,
         cancel: Cancel,
     ) -> Result<(Execution, bool)> {
+        let handle = self.clone();
+        to_the_end(async move { handle.cancel_now(tenant, execution, target, cancel).await }).await
+    }
+
+    async fn cancel_now(
+        &self,
+        tenant: TenantId,
+        execution: ExecutionId,
+        target: CancelTarget,
+        cancel: Cancel,
+    ) -> Result<(Execution, bool)> {
         let now = self.ctx.clock.now();
         let idempotency = cancel.caller_key.map(|key| Idempotency {
             scope: format!("{} cancel {execution}", tenant.0),
@@ -277,10 +293,11 @@ impl Handle {
         let mut cancelled = self.ctx.store.cancel(batch).await?;
         self.dispatcher.send(cancelled.ready);
         match cancelled.verdicts.pop() {
-            Some(CancelVerdict::Done | CancelVerdict::Asked { .. }) => {
-                worker::abort(&self.ctx, execution);
+            Some(CancelVerdict::Done) => {
+                worker::ended(&self.ctx, execution).await;
                 Ok((self.execution(tenant, execution).await?, false))
             }
+            Some(CancelVerdict::Asked { .. }) => Ok((self.execution(tenant, execution).await?, false)),
             Some(CancelVerdict::Stale { state }) => {
                 let message = format!("{execution} is {} already", state.as_str());
                 Err(Error::new(Kind::Conflict, message).with_code("execution_final"))
@@ -308,7 +325,8 @@ impl Handle {
 
     /// Ends a worker's attempts. One verdict each; the same one again gets the same answer.
     pub async fn finish(&self, tenant: TenantId, finishes: Vec<Finish>) -> Result<Vec<Finishing>> {
-        pull::finish(&self.ctx, &self.dispatcher, tenant, finishes).await
+        let handle = self.clone();
+        to_the_end(async move { pull::finish(&handle.ctx, &handle.dispatcher, tenant, finishes).await }).await
     }
 
     /// The workers heard of within the last hour.
@@ -410,11 +428,15 @@ impl Handle {
 
     /// Runs a few dead executions again, at once. One verdict each; for many there is `replay`.
     pub async fn replay_now(&self, tenant: TenantId, ids: Vec<ExecutionId>) -> Result<Vec<Applied>> {
-        let now = self.now();
-        let replays = ids.into_iter().map(|execution| Replay { execution, wake_at: now }).collect();
-        let moved = self.ctx.store.replay(tenant, replays, now).await?;
-        self.dispatcher.send(moved.ready);
-        Ok(moved.verdicts)
+        let handle = self.clone();
+        to_the_end(async move {
+            let now = handle.now();
+            let replays = ids.into_iter().map(|execution| Replay { execution, wake_at: now }).collect();
+            let moved = handle.ctx.store.replay(tenant, replays, now).await?;
+            handle.dispatcher.send(moved.ready);
+            Ok(moved.verdicts)
+        })
+        .await
     }
 
     /// Gives up all dead executions that match a filter; says how many.
@@ -527,6 +549,12 @@ impl Handle {
         self.bell.changed.notify_one();
         answer
     }
+}
+
+/// Runs something to its end, also when whoever asked hangs up on the way: what a commit has made possible must be
+/// dispatched.
+async fn to_the_end<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+    tokio::spawn(work).await.unwrap_or_else(|_| Err(Error::new(Kind::Bug, "a request panicked")))
 }
 
 fn no_execution(execution: ExecutionId) -> Error {

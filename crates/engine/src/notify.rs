@@ -2,80 +2,110 @@
 //!
 //! Events were written with the state changes that they tell of; here they are sent, at least once, in the order in which
 //! they are due. An endpoint knows a repetition by its id. What fails is tried again with growing waits, and given up after
-//! a day or so; the log stays, and anybody can have it sent again.
+//! a day or so; the log stays, and anybody can have it sent again. An endpoint that hangs has a few sends under way and no
+//! more, and holds nobody else up.
 
 use crate::context::Context;
 use crate::fire::stopped;
 use campanile_model::notify::{Delivery, DeliveryState, Endpoint, Tried};
-use campanile_model::{Timestamp, limits};
-use futures_util::stream::{self, StreamExt};
+use campanile_model::{EndpointId, Timestamp, limits};
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tokio::sync::{Notify, watch};
 
 /// How often the outbox is looked at.
 const LOOK_MS: u64 = 500;
 /// Deliveries read at once.
-const BATCH: usize = 256;
-/// Deliveries sent at the same time.
-const SENDS_MAX: usize = 32;
+const BATCH: usize = 64;
+/// Sends under way at the same time, and to one endpoint.
+const SENDS_MAX: usize = 64;
+const SENDS_PER_ENDPOINT_MAX: usize = 8;
 /// The first wait, which doubles, and the longest.
 const WAIT_MS: (u64, u64) = (1_000, 6 * 3_600_000);
 
 /// Runs until told to stop.
 pub async fn run(ctx: Context, bell: Arc<Notify>, mut stop: watch::Receiver<bool>) {
+    let mut sends = Sends::default();
     loop {
-        let more = tokio::select! {
-            biased;
-            () = stopped(&mut stop) => return,
-            more = deliver(&ctx) => more,
-        };
-        if more {
-            continue;
-        }
+        let more = sends.start(&ctx).await;
+        let wait_ms = if more { 0 } else { LOOK_MS };
         tokio::select! {
             biased;
             () = stopped(&mut stop) => return,
+            Some((endpoint, tried)) = sends.under_way.next(), if !sends.under_way.is_empty() => {
+                sends.ended(&ctx, endpoint, tried).await;
+            }
             () = bell.notified() => {}
-            () = ctx.clock.sleep_ms(LOOK_MS) => {}
+            () = ctx.clock.sleep_ms(wait_ms) => {}
         }
     }
 }
 
-/// Sends what is due; says whether there may be more.
-async fn deliver(ctx: &Context) -> bool {
-    let due = match ctx.store.load_deliveries(ctx.clock.now(), BATCH).await {
-        Ok(due) => due,
-        Err(error) => {
-            ctx.metrics.store_errors.add(1);
-            tracing::warn!(%error, "cannot read the outbox; trying again");
+/// Sends under way.
+#[derive(Default)]
+struct Sends {
+    under_way: FuturesUnordered<BoxFuture<'static, (EndpointId, Tried)>>,
+    per_endpoint: HashMap<EndpointId, usize>,
+    /// So that what is under way is not read and sent a second time.
+    seqs: HashSet<u64>,
+}
+
+impl Sends {
+    /// Starts to send what is due and has room; says whether there may be more.
+    async fn start(&mut self, ctx: &Context) -> bool {
+        let room = SENDS_MAX - self.under_way.len();
+        if room == 0 {
             return false;
         }
-    };
-    if due.is_empty() {
-        return false;
+        let busy = self.per_endpoint.iter().filter(|(_, count)| **count >= SENDS_PER_ENDPOINT_MAX);
+        let busy: Vec<EndpointId> = busy.map(|(endpoint, _)| *endpoint).collect();
+        let due = match ctx.store.load_deliveries(ctx.clock.now(), &busy, BATCH).await {
+            Ok(due) => due,
+            Err(error) => {
+                ctx.metrics.store_errors.add(1);
+                tracing::warn!(%error, "cannot read the outbox; trying again");
+                return false;
+            }
+        };
+        let mut started = 0;
+        for (delivery, endpoint) in due {
+            let count = self.per_endpoint.entry(endpoint.id).or_default();
+            if *count < SENDS_PER_ENDPOINT_MAX && started < room && self.seqs.insert(delivery.seq) {
+                *count += 1;
+                started += 1;
+                self.under_way.push(Box::pin(send(ctx.clone(), delivery, endpoint)));
+            }
+        }
+        started == room
     }
-    let more = due.len() == BATCH;
-    let tries = due.into_iter().map(|(delivery, endpoint)| send(ctx, delivery, endpoint));
-    let tried: Vec<Tried> = stream::iter(tries).buffer_unordered(SENDS_MAX).collect().await;
-    for tried in &tried {
+
+    async fn ended(&mut self, ctx: &Context, endpoint: EndpointId, tried: Tried) {
+        let seq = tried.seq;
         match tried.state {
             DeliveryState::Delivered => ctx.metrics.delivered.add(1),
             DeliveryState::Failed => ctx.metrics.undelivered.add(1),
             DeliveryState::Waiting => {}
         }
+        if let Err(error) = ctx.store.settle_deliveries(vec![tried]).await {
+            // It is sent again, under the same id.
+            ctx.metrics.store_errors.add(1);
+            tracing::warn!(%error, "cannot note what was delivered; it will be sent again");
+        }
+        self.seqs.remove(&seq);
+        if let Some(count) = self.per_endpoint.get_mut(&endpoint) {
+            *count -= 1;
+            if *count == 0 {
+                self.per_endpoint.remove(&endpoint);
+            }
+        }
     }
-    if let Err(error) = ctx.store.settle_deliveries(tried).await {
-        // They are sent again, under the same ids.
-        ctx.metrics.store_errors.add(1);
-        tracing::warn!(%error, "cannot note what was delivered; it will be sent again");
-        return false;
-    }
-    more
 }
 
-async fn send(ctx: &Context, delivery: Delivery, endpoint: Endpoint) -> Tried {
+async fn send(ctx: Context, delivery: Delivery, endpoint: Endpoint) -> (EndpointId, Tried) {
     let answer = ctx.sender.send(&endpoint.url, &event_id(delivery.seq), envelope(&delivery)).await;
-    settle(&delivery, answer, ctx.clock.now(), ctx.random.next())
+    (endpoint.id, settle(&delivery, answer, ctx.clock.now(), ctx.random.next()))
 }
 
 /// What a try means. 2xx is taken; 410 is an endpoint that wants no more; everything else is tried again.

@@ -1,12 +1,12 @@
 //! Operations: replays of dead executions, and backfills of a job's past.
 //!
 //! An operation is a row with what to do and how far it got. It moves in steps: look at what it started before, decide
-//! whether to go on (`pace`), start a few more, write the progress. A crash between two of these repeats at most one step,
-//! and a step that is repeated finds its executions started already: nothing runs twice.
+//! whether to go on (`pace`), start a few more, write the progress. A crash between two of these repeats at most one step;
+//! that finds its executions started already, passes them over, and does not count how they end. Nothing runs twice.
 
 use crate::context::Context;
 use crate::dispatch::Dispatcher;
-use crate::fire::{persist, stopped};
+use crate::fire::stopped;
 use campanile_model::execution::Execution;
 use campanile_model::lifecycle::State;
 use campanile_model::operation::{Operation, OperationKind, OperationState};
@@ -68,6 +68,10 @@ pub struct Terms {
 const FINISHED_MIN: u64 = 10;
 /// How long a step waits for the next.
 const STEP_MS: u64 = 100;
+/// The same where many are open: each look reads all of them.
+const CROWDED_MS: u64 = 1_000;
+/// What the progress of such an operation has at least, in bytes.
+const CROWDED_BYTES: usize = 4_096;
 /// How often other nodes' and interrupted operations are looked for.
 const LOOK_MS: u64 = 2_000;
 
@@ -124,7 +128,7 @@ pub async fn run(ctx: Context, dispatcher: Dispatcher, bell: Arc<Notify>, mut st
         match ctx.store.load_operations(limits::OPERATIONS_MAX).await {
             Ok(operations) => {
                 for operation in operations {
-                    wait_ms = STEP_MS;
+                    wait_ms = wait_ms.min(if operation.progress.len() > CROWDED_BYTES { CROWDED_MS } else { STEP_MS });
                     let id = operation.id;
                     if let Err(error) = step(&ctx, &dispatcher, operation).await {
                         ctx.metrics.store_errors.add(1);
@@ -230,10 +234,7 @@ async fn step(ctx: &Context, dispatcher: &Dispatcher, operation: Operation) -> R
     }
     let updated = Operation { state, progress: text(&progress)?, updated_at: now, ..operation };
     // Refused when it was cancelled meanwhile.
-    persist(ctx, "write an operation's progress", || {
-        ctx.store.put_operation(updated.clone(), Some(OperationState::Running))
-    })
-    .await?;
+    ctx.store.put_operation(updated, Some(OperationState::Running)).await?;
     Ok(())
 }
 

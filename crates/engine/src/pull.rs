@@ -11,8 +11,7 @@ use crate::complete::{self, Finished, Recorded};
 use crate::context::Context;
 use crate::dispatch::Dispatcher;
 use crate::fire::stopped;
-use crate::gate::Admitted;
-use crate::worker;
+use crate::worker::{self, Refused};
 use crate::workers::{Directive, Introduction};
 use campanile_model::action::Runner;
 use campanile_model::execution::{AttemptOutcome, LogLine, Outcome, Progress, Reason};
@@ -146,8 +145,9 @@ pub async fn claim(
 /// Claims a batch. What is not granted goes where it belongs.
 async fn take(ctx: &Context, dispatcher: &Dispatcher, worker: &Arc<str>, batch: Vec<Dispatch>) -> Result<Vec<Pulled>> {
     let now = ctx.clock.now();
-    let Admitted { go, back, later } = ctx.gate.admit(batch, now, || ctx.random.next());
-    worker::put_off(ctx, dispatcher, Runner::Worker, back, later).await;
+    let mut admitted = ctx.gate.admit(batch, now, || ctx.random.next());
+    let go = std::mem::take(&mut admitted.go);
+    worker::put_off(ctx, dispatcher, Runner::Worker, admitted).await;
     if go.is_empty() {
         return Ok(Vec::new());
     }
@@ -163,34 +163,40 @@ async fn take(ctx: &Context, dispatcher: &Dispatcher, worker: &Arc<str>, batch: 
         Ok(verdicts) => verdicts,
         Err(error) => {
             // If it was done after all, its leases run out.
-            for dispatch in &go {
-                ctx.gate.done(dispatch, None, now);
-            }
+            worker::give_up(ctx, &go).await;
             worker::release(ctx, go).await;
             return Err(error);
         }
     };
-    let ids: Vec<ExecutionId> = go.iter().map(|dispatch| dispatch.execution).collect();
+    let mut acked = Vec::with_capacity(go.len());
     let mut pulled = Vec::with_capacity(go.len());
-    let mut deferred = Vec::new();
+    let (mut back, mut later) = (Vec::new(), Vec::new());
     for (dispatch, verdict) in go.into_iter().zip(verdicts) {
+        let execution = dispatch.execution;
         if let Claimed::Granted(granted) = verdict {
             ctx.metrics.started.add(1);
             if granted.fence.attempt == 1 {
                 ctx.metrics.lateness_ms.record(now.ms_since(dispatch.fire_at));
             }
-            worker::terminated(ctx, &granted);
+            worker::terminated(ctx, &granted).await;
             let deadline_at = now.saturating_add_ms(i64::try_from(granted.timeout_ms).unwrap_or(i64::MAX));
             let (pool, handler) = (dispatch.pool, dispatch.target);
             pulled.push(Pulled { granted: *granted, pool, handler, deadline_at });
-        } else if worker::refused(ctx, &dispatch, &verdict, now).await {
-            deferred.push(dispatch);
+            acked.push(execution);
+            continue;
         }
+        match worker::refused(ctx, dispatch, &verdict, now).await {
+            Refused::Back(dispatch) => {
+                back.push(dispatch);
+                continue;
+            }
+            Refused::Later(waiting) => later.push(waiting),
+            Refused::Over => {}
+        }
+        acked.push(execution);
     }
-    let (deferred_ids, acked) =
-        ids.into_iter().partition::<Vec<_>, _>(|id| deferred.iter().any(|d| d.execution == *id));
-    debug_assert_eq!(deferred_ids.len(), deferred.len());
-    worker::release(ctx, deferred).await;
+    worker::release(ctx, back).await;
+    dispatcher.send(later);
     if let Err(error) = ctx.queue.ack(Runner::Worker, &acked).await {
         tracing::warn!(%error, "cannot acknowledge executions");
     }
@@ -306,17 +312,20 @@ async fn repeated(ctx: &Context, tenant: TenantId, finish: &Finish) -> Result<Fi
     let Some(execution) = found else { return Ok(Finishing::Gone) };
     let refused = Finishing::Stale { state: execution.state };
     let Some(fence) = finish.fence else { return Ok(refused) };
+    if execution.fence == fence && execution.outcome == Some(AttemptOutcome::Released) {
+        // It left no attempt behind, only this.
+        return Ok(match finish.outcome {
+            Outcome::Released => Finishing::Done { state: State::Pending, next_attempt_at: Some(execution.wake_at) },
+            _ => refused,
+        });
+    }
     let attempts = ctx.store.list_attempts(tenant, finish.execution).await?;
     let outcome = attempts.iter().find(|attempt| attempt.fence == fence).and_then(|attempt| attempt.outcome);
     if outcome != Some(finish.outcome.attempt_outcome()) {
         return Ok(refused);
     }
     let newest = execution.fence == fence;
-    let state = match outcome {
-        _ if newest => execution.state,
-        Some(AttemptOutcome::Released) => State::Pending,
-        _ => State::Retrying,
-    };
+    let state = if newest { execution.state } else { State::Retrying };
     let waits = newest && matches!(state, State::Retrying | State::Pending);
     Ok(Finishing::Done { state, next_attempt_at: waits.then_some(execution.wake_at) })
 }

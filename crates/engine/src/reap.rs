@@ -11,8 +11,10 @@ use crate::dispatch::Dispatcher;
 use crate::fire::stopped;
 use campanile_model::action::Runner;
 use campanile_model::execution::{AttemptError, Outcome};
-use campanile_model::store::{RunningAttempt, WaitingQuery};
-use campanile_model::{Result, Timestamp, limits};
+use campanile_model::store::{RunningAttempt, Waiting, WaitingQuery};
+use campanile_model::{ExecutionId, Result, Timestamp, limits};
+use std::collections::HashSet;
+use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
 /// How often it looks for leases that have ended: they are noticed within a second.
@@ -32,11 +34,16 @@ pub async fn run(
     mut stop: watch::Receiver<bool>,
 ) {
     let (mut orphans_due_ms, mut republish_due_ms) = (0, 0);
+    let mut watch = Watch::new(&ctx);
+    let mut position = None;
     loop {
         let now = ctx.clock.now();
         let mono = ctx.clock.monotonic_ms();
+        let leases_count = watch.look(now, mono, ctx.lease_ms);
         let reaped = async {
-            end(&ctx, ctx.store.load_expired(now, limits::WRITE_ITEMS_MAX).await?, now, &done).await;
+            if leases_count {
+                end(&ctx, ctx.store.load_expired(now, limits::WRITE_ITEMS_MAX).await?, now, &done).await;
+            }
             if mono >= orphans_due_ms {
                 orphans_due_ms = mono + ORPHANS_MS;
                 let live = [ctx.node.to_string()];
@@ -45,7 +52,7 @@ pub async fn run(
             // At most one sweep per period, so that what is being claimed just now is not published over and over.
             if mono >= republish_due_ms {
                 republish_due_ms = mono + LOST_MS as u64;
-                republish(&ctx, now, &dispatcher).await?;
+                position = republish(&ctx, now, position, &dispatcher).await?;
             }
             Ok::<(), campanile_model::Error>(())
         };
@@ -58,6 +65,33 @@ pub async fn run(
             () = stopped(&mut stop) => return,
             () = ctx.clock.sleep_ms(REAP_MS) => {}
         }
+    }
+}
+
+/// Whether the ends of leases mean anything. A worker could not prolong its leases while we were not there, or asleep; it gets
+/// the time of one lease to do so.
+struct Watch {
+    wall: Timestamp,
+    mono: u64,
+    counts_from_mono: u64,
+}
+
+/// A jump of the wall clock beyond this means that time passed without us, or that it was set.
+const JUMP_MS: u64 = 2_000;
+
+impl Watch {
+    fn new(ctx: &Context) -> Self {
+        let mono = ctx.clock.monotonic_ms();
+        Self { wall: ctx.clock.now(), mono, counts_from_mono: mono + ctx.lease_ms }
+    }
+
+    fn look(&mut self, wall: Timestamp, mono: u64, lease_ms: u64) -> bool {
+        let (passed_wall, passed_mono) = (wall.millis() - self.wall.millis(), (mono - self.mono) as i64);
+        if passed_wall.abs_diff(passed_mono) > JUMP_MS {
+            self.counts_from_mono = mono + lease_ms;
+        }
+        (self.wall, self.mono) = (wall, mono);
+        mono >= self.counts_from_mono
     }
 }
 
@@ -87,27 +121,47 @@ fn lost(attempt: &RunningAttempt, now: Timestamp) -> Outcome {
     Outcome::TimedOut { error: AttemptError { kind: "timeout".into(), message } }
 }
 
-/// Publishes overdue executions again when none waits in the queue for a node. What is being claimed just now may come
-/// twice, and loses its second claim.
-async fn republish(ctx: &Context, now: Timestamp, dispatcher: &Dispatcher) -> Result<()> {
-    let depth = ctx.queue.depth(Runner::Node).await?;
-    if depth.waiting > 0 {
-        return Ok(());
-    }
+/// Publishes overdue executions again of pools in which none waits: there, whatever is overdue is in nobody's queue. What is
+/// being claimed just now may come twice, and loses its second claim. Goes on where the last sweep stopped.
+async fn republish(
+    ctx: &Context,
+    now: Timestamp,
+    position: Option<(Timestamp, ExecutionId)>,
+    dispatcher: &Dispatcher,
+) -> Result<Option<(Timestamp, ExecutionId)>> {
+    let depths = ctx.queue.pools().await?;
+    let queued: HashSet<(Arc<str>, Runner)> = depths.into_iter().map(|depth| (depth.pool, depth.runner)).collect();
     let before = now.saturating_add_ms(-LOST_MS);
-    let mut after = None;
+    let mut after = position;
     for _ in 0..REPUBLISH_PAGES_MAX {
         let query = WaitingQuery { shards: Vec::new(), before, after, limit: limits::WRITE_ITEMS_MAX };
         let page = ctx.store.load_waiting(&query).await?;
-        let Some(last) = page.last() else { break };
+        let Some(last) = page.last() else { return Ok(None) };
         after = Some((last.wake_at, last.dispatch.execution));
-        // What waits for an external worker is not lost: it waits until one asks.
-        let lost: Vec<_> = page
-            .into_iter()
-            .filter(|w| w.dispatch.action.runner() == Runner::Node && !ctx.gate.holds(&w.dispatch))
-            .collect();
+        let is_lost = |w: &Waiting| {
+            let lane = (w.dispatch.pool.clone(), w.dispatch.action.runner());
+            !queued.contains(&lane) && !ctx.gate.holds(&w.dispatch)
+        };
+        let lost: Vec<Waiting> = page.into_iter().filter(is_lost).collect();
         ctx.metrics.republished.add(lost.len() as u64);
         dispatcher.send(lost);
     }
-    Ok(())
+    Ok(after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leases_do_not_end_while_nobody_could_prolong_them() {
+        let at = |ms: i64| Timestamp::from_millis(ms);
+        let mut watch = Watch { wall: at(0), mono: 0, counts_from_mono: 30_000 };
+        assert!(!watch.look(at(500), 500, 30_000), "just started");
+        assert!(!watch.look(at(29_999), 29_999, 30_000));
+        assert!(watch.look(at(30_000), 30_000, 30_000));
+        assert!(!watch.look(at(3_600_000), 30_500, 30_000), "a laptop that slept");
+        assert!(watch.look(at(3_630_000), 60_500, 30_000));
+        assert!(!watch.look(at(0), 61_000, 30_000), "a clock that was set back");
+    }
 }

@@ -54,7 +54,12 @@ const OUTCOME_BATCHES_MAX: usize = 64;
 impl Service {
     /// Joins, and starts all parts. Returns when the node is a member; `Handle::is_ready` says when it fires.
     pub async fn start(ctx: Context, options: Options) -> Result<Self> {
-        let ctx = Context { running: Running::new(options.slots), lease_ms: options.lease_ms, ..ctx };
+        let ctx = Context {
+            running: Running::new(options.slots),
+            retention: Arc::new(options.retention.clone()),
+            lease_ms: options.lease_ms,
+            ..ctx
+        };
         ctx.coordinator.join(&ctx.node).await?;
         rezone::run(&ctx).await?;
         upkeep::refresh(&ctx).await?;
@@ -82,7 +87,8 @@ impl Service {
         let mut work: Vec<JoinHandle<()>> = Lane::ALL.into_iter().map(lane).collect();
         work.extend([
             tokio::spawn(reap::run(ctx.clone(), dispatcher.clone(), done.clone(), stopped.clone())),
-            tokio::spawn(upkeep::run(ctx.clone(), bell, options.retention.clone(), stopped.clone())),
+            tokio::spawn(upkeep::run(ctx.clone(), bell, stopped.clone())),
+            tokio::spawn(upkeep::run_slow(ctx.clone(), stopped.clone())),
             tokio::spawn(operate::run(ctx.clone(), dispatcher, operations, stopped.clone())),
             tokio::spawn(notify::run(ctx, deliveries, stopped)),
         ]);

@@ -230,7 +230,8 @@ impl Planner {
             Some(plan) => {
                 let ends_at = Some(slot.ends_at).filter(|&end| end != Timestamp::MAX);
                 let fires_left = Some(slot.planned_left).filter(|&left| left != u32::MAX);
-                let series = Series { plan, offset_ms: slot.offset_ms.into(), ends_at, fires_left };
+                let blackouts = &class.blackouts;
+                let series = Series { plan, offset_ms: slot.offset_ms.into(), ends_at, fires_left, blackouts };
                 catch_up::decide(class.policy, series, at, when)
             }
         };

@@ -1,16 +1,15 @@
 //! What must be looked at now and then: limits, pauses, expectations, retention, counters, keys.
 //!
-//! One loop, once a second; each part is a short call, and what is late does no harm. Everything is decided in the store's
-//! transactions, so that any number of nodes may do this side by side.
+//! Two loops: one looks every second at what people wait for, with short calls; the other deletes and compares, which may
+//! take long. Everything is decided in the store's transactions, so that any number of nodes may do this side by side.
 
 use crate::context::Context;
 use crate::fire::{Bell, stopped};
-use crate::intake;
+use crate::{intake, worker};
 use campanile_model::capacity::Scope;
 use campanile_model::store::Retention;
 use campanile_model::{Result, Timestamp, limits};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use tokio::sync::watch;
 
 const LOOK_MS: u64 = 1_000;
@@ -27,29 +26,17 @@ const PRUNE_MS: u64 = 10_000;
 /// How often the counters are compared with the rows.
 const RECONCILE_MS: u64 = 24 * 3_600_000;
 
-/// Runs until told to stop.
-pub async fn run(ctx: Context, bell: Arc<Bell>, retention: Retention, mut stop: watch::Receiver<bool>) {
-    let mut prune_due_ms = 0;
-    let mut reconcile_due_ms = ctx.clock.monotonic_ms() + RECONCILE_MS;
+/// Looks every second, until told to stop.
+pub async fn run(ctx: Context, bell: Arc<Bell>, mut stop: watch::Receiver<bool>) {
     loop {
         let now = ctx.clock.now();
-        let mono = ctx.clock.monotonic_ms();
         let looked = async {
             refresh(&ctx).await?;
             if intake::resume_due(&ctx, now).await? > 0 {
                 bell.changed.notify_one();
             }
             watches(&ctx, now).await?;
-            ctx.store.forget_keys(now, FORGET_MAX).await?;
-            if mono >= prune_due_ms && bell.ready.load(Ordering::Acquire) {
-                prune_due_ms = mono + PRUNE_MS;
-                prune(&ctx, &retention, now, &stop).await?;
-            }
-            if mono >= reconcile_due_ms {
-                reconcile_due_ms = mono + RECONCILE_MS;
-                reconcile(&ctx).await?;
-            }
-            Ok::<(), campanile_model::Error>(())
+            ctx.store.forget_keys(now, FORGET_MAX).await
         };
         if let Err(error) = looked.await {
             ctx.metrics.store_errors.add(1);
@@ -63,12 +50,38 @@ pub async fn run(ctx: Context, bell: Arc<Bell>, retention: Retention, mut stop: 
     }
 }
 
+/// Deletes what is old, and compares counters with rows, until told to stop.
+pub async fn run_slow(ctx: Context, mut stop: watch::Receiver<bool>) {
+    let mut reconcile_due_ms = ctx.clock.monotonic_ms() + RECONCILE_MS;
+    loop {
+        tokio::select! {
+            biased;
+            () = stopped(&mut stop) => return,
+            () = ctx.clock.sleep_ms(PRUNE_MS) => {}
+        }
+        let mono = ctx.clock.monotonic_ms();
+        let done = async {
+            prune(&ctx, ctx.clock.now(), &stop).await?;
+            if mono >= reconcile_due_ms {
+                reconcile_due_ms = mono + RECONCILE_MS;
+                reconcile(&ctx).await?;
+            }
+            Ok::<(), campanile_model::Error>(())
+        };
+        if let Err(error) = done.await {
+            ctx.metrics.store_errors.add(1);
+            tracing::warn!(%error, "what is old cannot be deleted; trying again");
+        }
+    }
+}
+
 /// Tells the gate what the limits are, and what runs against them.
 pub async fn refresh(ctx: &Context) -> Result<()> {
     let capacities = ctx.store.list_capacities(None).await?;
     let counted = capacities.iter().any(|capacity| capacity.scope == Scope::Pool && capacity.slots.is_some());
     let counts = if counted { ctx.store.counts(None).await? } else { Vec::new() };
-    ctx.gate.refresh(&capacities, &counts);
+    let called = ctx.gate.refresh(&capacities, &counts, ctx.clock.now());
+    worker::publish(ctx, called).await;
     Ok(())
 }
 
@@ -86,9 +99,9 @@ async fn watches(ctx: &Context, now: Timestamp) -> Result<()> {
 }
 
 /// Deletes what is too old, a little at a time, until there is none.
-async fn prune(ctx: &Context, retention: &Retention, now: Timestamp, stop: &watch::Receiver<bool>) -> Result<()> {
+async fn prune(ctx: &Context, now: Timestamp, stop: &watch::Receiver<bool>) -> Result<()> {
     while !*stop.borrow() {
-        let pruned = ctx.store.prune(retention, now, PRUNE_MAX).await?;
+        let pruned = ctx.store.prune(&ctx.retention, now, PRUNE_MAX).await?;
         ctx.metrics.pruned.add(pruned.executions as u64);
         if !pruned.more {
             return Ok(());

@@ -11,7 +11,7 @@ use campanile_model::filter::Filter;
 use campanile_model::job::{Blackout, Job, JobState, next_fire};
 use campanile_model::lifecycle::State;
 use campanile_model::store::{ExecutionQuery, JobKey, Skip};
-use campanile_model::{Result, TenantId, Timestamp, limits};
+use campanile_model::{ExecutionId, Result, TenantId, Timestamp, limits};
 
 /// What is asked for lies within this of the instant, since people say `02:00` and not `02:00:00.417`.
 const NEAR_MS: i64 = 999;
@@ -98,13 +98,13 @@ pub async fn why(ctx: &Context, tenant: TenantId, key: &JobKey, at: Timestamp, r
             next(at),
         ),
     };
-    if let Some(execution) = find_execution(ctx, &job, at).await? {
+    if let Some(execution) = find_execution(ctx, &job, fire, at).await? {
         answer.attempts = ctx.store.list_attempts(tenant, execution.id).await?;
         explain_execution(ctx, &job, &mut answer, execution).await?;
         return Ok(answer);
     }
     let skips = ctx.store.list_skips(tenant, job.id, Some((at, at)), 1).await?;
-    if let Some(skip) = skips.into_iter().next() {
+    if let Some(skip) = skips.into_iter().next().filter(|_| fire.is_some()) {
         explain_skip(&job, &mut answer, skip);
         return Ok(answer);
     }
@@ -112,8 +112,12 @@ pub async fn why(ctx: &Context, tenant: TenantId, key: &JobKey, at: Timestamp, r
     Ok(answer)
 }
 
-/// The execution of an instant: the scheduled one, or else a manual one.
-async fn find_execution(ctx: &Context, job: &Job, at: Timestamp) -> Result<Option<Execution>> {
+/// The execution of an instant: the scheduled one; where the schedule has no fire there, a manual one.
+async fn find_execution(ctx: &Context, job: &Job, fire: Option<Timestamp>, at: Timestamp) -> Result<Option<Execution>> {
+    if let Some(fire) = fire {
+        let id = ExecutionId::scheduled(job.tenant, job.id, fire);
+        return Ok(ctx.store.get_executions(job.tenant, &[id]).await?.pop().flatten());
+    }
     let query = ExecutionQuery {
         tenant: job.tenant,
         job: Some(job.id),

@@ -8,7 +8,7 @@ use crate::complete::Finished;
 use crate::context::Context;
 use crate::dispatch::Dispatcher;
 use crate::fire::{persist, stopped};
-use crate::gate::Admitted;
+use crate::gate::{Admitted, Left};
 use campanile_model::action::{Runner, Work};
 use campanile_model::execution::{AttemptError, Outcome, Reason};
 use campanile_model::job::POOL_LONG;
@@ -54,7 +54,7 @@ impl Lane {
 #[derive(Default)]
 struct Attempts {
     /// By execution, with its fence: an older attempt that ends late must not take a newer one's place.
-    by_execution: HashMap<ExecutionId, (u64, AbortHandle, Dispatch)>,
+    by_execution: HashMap<ExecutionId, (u64, AbortHandle)>,
     /// Nothing starts any more.
     closed: bool,
 }
@@ -74,18 +74,18 @@ impl Running {
         Self { slots, slots_max: short + long, attempts: Arc::default() }
     }
 
-    /// Stops the attempt of a cancelled execution; returns what was dispatched.
-    pub fn abort(&self, execution: ExecutionId) -> Option<Dispatch> {
-        let (_, handle, dispatch) = self.attempts.lock().by_execution.remove(&execution)?;
-        handle.abort();
-        Some(dispatch)
+    /// Stops the attempt of a cancelled execution.
+    pub fn abort(&self, execution: ExecutionId) {
+        if let Some((_, handle)) = self.attempts.lock().by_execution.remove(&execution) {
+            handle.abort();
+        }
     }
 
     /// Stops all attempts, and lets none start any more. The next start finds their node gone and tries them again.
     pub fn close(&self) {
         let mut attempts = self.attempts.lock();
         attempts.closed = true;
-        attempts.by_execution.drain().for_each(|(_, (_, handle, _))| handle.abort());
+        attempts.by_execution.drain().for_each(|(_, (_, handle))| handle.abort());
     }
 
     /// Slots in use: attempts that run, or are about to.
@@ -128,8 +128,9 @@ pub async fn run(
                 continue;
             }
         };
-        let Admitted { go, back, later } = ctx.gate.admit(batch, ctx.clock.now(), || ctx.random.next());
-        put_off(&ctx, &dispatcher, Runner::Node, back, later).await;
+        let mut admitted = ctx.gate.admit(batch, ctx.clock.now(), || ctx.random.next());
+        let go = std::mem::take(&mut admitted.go);
+        put_off(&ctx, &dispatcher, Runner::Node, admitted).await;
         let ids: Vec<ExecutionId> = go.iter().map(|d| d.execution).collect();
         let rest = instant(&ctx, go, &done).await;
         if !rest.is_empty() {
@@ -140,7 +141,7 @@ pub async fn run(
             };
             let Ok(slots) = slots else { return };
             // Claims are written side by side, so that a slow commit does not hold the next batch up.
-            tokio::spawn(start(ctx.clone(), running.clone(), done.clone(), rest, slots));
+            tokio::spawn(start(ctx.clone(), running.clone(), dispatcher.clone(), done.clone(), rest, slots));
         }
         if let Err(error) = ctx.queue.ack(Runner::Node, &ids).await {
             tracing::warn!(%error, "cannot acknowledge executions");
@@ -171,20 +172,37 @@ pub(crate) async fn release(ctx: &Context, batch: Vec<Dispatch>) {
     }
 }
 
-/// What the gate did not let through: back to the queue, or to be looked at again later, with the reason in its row.
-pub(crate) async fn put_off(
-    ctx: &Context,
-    dispatcher: &Dispatcher,
-    runner: Runner,
-    back: Vec<Dispatch>,
-    later: Vec<(Dispatch, Timestamp, Reason)>,
-) {
-    release(ctx, back).await;
-    if later.is_empty() {
-        return;
+/// Publishes those whom the gate has called. One that cannot be published is found by the reaper.
+pub(crate) async fn publish(ctx: &Context, called: Vec<Dispatch>) {
+    let mut batch = called;
+    while !batch.is_empty() {
+        let ids: Vec<ExecutionId> = batch.iter().map(|dispatch| dispatch.execution).collect();
+        let Err(error) = ctx.queue.publish(batch).await else { return };
+        tracing::warn!(%error, executions = ids.len(), "cannot publish executions; the reaper will");
+        let now = ctx.clock.now();
+        batch = ids.into_iter().flat_map(|id| ctx.gate.forget(id, now)).collect();
     }
+}
+
+/// What the gate did not let through: back to the queue, kept in a line, or to be looked at again later with the reason in
+/// its row.
+pub(crate) async fn put_off(ctx: &Context, dispatcher: &Dispatcher, runner: Runner, admitted: Admitted) {
+    let Admitted { go: _, back, later, kept } = admitted;
+    release(ctx, back).await;
+    let mut ids = kept;
+    if !later.is_empty() {
+        ids.extend(later.iter().map(|(dispatch, ..)| dispatch.execution));
+        defer(ctx, dispatcher, later).await;
+    }
+    if !ids.is_empty()
+        && let Err(error) = ctx.queue.ack(runner, &ids).await
+    {
+        tracing::warn!(%error, "cannot acknowledge executions");
+    }
+}
+
+async fn defer(ctx: &Context, dispatcher: &Dispatcher, later: Vec<(Dispatch, Timestamp, Reason)>) {
     ctx.metrics.deferred.add(later.len() as u64);
-    let ids: Vec<ExecutionId> = later.iter().map(|(dispatch, ..)| dispatch.execution).collect();
     let deferrals = later.iter().map(|(dispatch, wake_at, reason)| Deferral {
         execution: dispatch.execution,
         attempt: dispatch.attempt,
@@ -196,46 +214,50 @@ pub(crate) async fn put_off(
         tracing::warn!(%error, "cannot note why executions wait");
     }
     dispatcher.send(later.into_iter().map(|(dispatch, wake_at, _)| Waiting { dispatch, wake_at }).collect());
-    if let Err(error) = ctx.queue.ack(runner, &ids).await {
-        tracing::warn!(%error, "cannot acknowledge executions");
-    }
 }
 
-/// Counts a claim that was not granted; says whether the execution belongs back into the queue.
-pub(crate) async fn refused(ctx: &Context, dispatch: &Dispatch, verdict: &Claimed, now: Timestamp) -> bool {
-    let next = ctx.gate.done(dispatch, None, now);
-    if let Some(next) = next
-        && let Err(error) = ctx.queue.publish(vec![next]).await
-    {
-        tracing::warn!(%error, "cannot publish an execution; the reaper will");
-    }
+/// What becomes of an execution whose claim was not granted.
+pub(crate) enum Refused {
+    /// Nothing: it is somebody else's, or over, or its turn comes by itself.
+    Over,
+    /// It belongs back into the queue.
+    Back(Dispatch),
+    /// It waits.
+    Later(Waiting),
+}
+
+/// Counts a claim that was not granted, and says what becomes of the execution.
+pub(crate) async fn refused(ctx: &Context, dispatch: Dispatch, verdict: &Claimed, now: Timestamp) -> Refused {
+    publish(ctx, ctx.gate.done(&dispatch, Left::Refused, now).into_iter().collect()).await;
     match verdict {
         Claimed::Discarded(_) => ctx.metrics.discarded.add(1),
         Claimed::Held { by, .. } => {
             ctx.metrics.held.add(1);
             tracing::debug!(execution = %dispatch.execution, %by, "waits for an earlier run of its job");
         }
-        Claimed::Deferred(_) => ctx.metrics.deferred.add(1),
+        Claimed::Deferred(_) => {
+            ctx.metrics.deferred.add(1);
+            ctx.gate.full(&dispatch);
+            return Refused::Back(dispatch);
+        }
+        Claimed::Early { wake_at } => return Refused::Later(Waiting { dispatch, wake_at: *wake_at }),
         Claimed::Stale { .. } | Claimed::Gone => ctx.metrics.stale_refused.add(1),
         Claimed::Granted(_) => {}
     }
-    matches!(verdict, Claimed::Deferred(_))
+    Refused::Over
 }
 
 /// Stops the attempt that a new run has taken the place of, if it runs in this process.
-pub(crate) fn terminated(ctx: &Context, granted: &Granted) {
+pub(crate) async fn terminated(ctx: &Context, granted: &Granted) {
     if let Some(other) = granted.terminated {
-        abort(ctx, other);
+        ended(ctx, other).await;
     }
 }
 
-/// Stops an attempt of this process, if it is one.
-pub(crate) fn abort(ctx: &Context, execution: ExecutionId) {
-    let Some(dispatch) = ctx.running.abort(execution) else { return };
-    if let Some(next) = ctx.gate.done(&dispatch, None, ctx.clock.now()) {
-        let queue = ctx.queue.clone();
-        tokio::spawn(async move { queue.publish(vec![next]).await });
-    }
+/// An execution was ended in the store: its attempt is stopped, if it is one of this process, and its slots are free.
+pub(crate) async fn ended(ctx: &Context, execution: ExecutionId) {
+    ctx.running.abort(execution);
+    publish(ctx, ctx.gate.forget(execution, ctx.clock.now())).await;
 }
 
 /// Runs the instant ones; returns the others.
@@ -271,10 +293,18 @@ async fn instant(ctx: &Context, batch: Vec<Dispatch>, done: &mpsc::Sender<Vec<Fi
     rest
 }
 
+/// None of these could be claimed: their places at the gate are free.
+pub(crate) async fn give_up(ctx: &Context, batch: &[Dispatch]) {
+    let now = ctx.clock.now();
+    let called = batch.iter().filter_map(|dispatch| ctx.gate.done(dispatch, Left::Refused, now)).collect();
+    publish(ctx, called).await;
+}
+
 /// Claims a batch and starts what was granted.
 async fn start(
     ctx: Context,
     running: Running,
+    dispatcher: Dispatcher,
     done: mpsc::Sender<Vec<Finished>>,
     batch: Vec<Dispatch>,
     mut slots: OwnedSemaphorePermit,
@@ -287,23 +317,27 @@ async fn start(
     let verdicts = match persist(&ctx, "claim", || ctx.store.claim(claims())).await {
         Ok(verdicts) => verdicts,
         Err(error) => {
-            tracing::error!(%error, executions = batch.len(), "executions cannot be claimed");
-            let now = ctx.clock.now();
-            batch.iter().for_each(|dispatch| drop(ctx.gate.done(dispatch, None, now)));
+            tracing::error!(%error, executions = batch.len(), "executions cannot be claimed; the reaper finds them");
+            give_up(&ctx, &batch).await;
             return;
         }
     };
-    let mut deferred = Vec::new();
+    let (mut back, mut later) = (Vec::new(), Vec::new());
     for (dispatch, verdict) in batch.into_iter().zip(verdicts) {
         let slot = slots.split(1).expect("one slot per execution");
         if let Claimed::Granted(granted) = verdict {
-            terminated(&ctx, &granted);
+            terminated(&ctx, &granted).await;
             attempt(&ctx, &running, &done, dispatch, *granted, slot);
-        } else if refused(&ctx, &dispatch, &verdict, ctx.clock.now()).await {
-            deferred.push(dispatch);
+            continue;
+        }
+        match refused(&ctx, dispatch, &verdict, ctx.clock.now()).await {
+            Refused::Back(dispatch) => back.push(dispatch),
+            Refused::Later(waiting) => later.push(waiting),
+            Refused::Over => {}
         }
     }
-    release(&ctx, deferred).await;
+    release(&ctx, back).await;
+    dispatcher.send(later);
 }
 
 fn attempt(
@@ -317,7 +351,6 @@ fn attempt(
     let (execution, fence) = (dispatch.execution, granted.fence.fence);
     let (ctx, attempts, done) = (ctx.clone(), running.attempts.clone(), done.clone());
     let started_at = ctx.clock.now();
-    let copy = dispatch.clone();
     // The map is locked until the handle is in it, so that the attempt cannot end before it is known.
     let mut known = running.attempts.lock();
     if known.closed {
@@ -342,14 +375,14 @@ fn attempt(
         let finished = Finished { dispatch, of, outcome, retry, job_version, started_at, ended, logs };
         {
             let mut attempts = attempts.lock();
-            if attempts.by_execution.get(&execution).is_some_and(|(newest, ..)| *newest == fence) {
+            if attempts.by_execution.get(&execution).is_some_and(|(newest, _)| *newest == fence) {
                 attempts.by_execution.remove(&execution);
             }
         }
         let _ = done.send(vec![finished]).await;
         drop(slot);
     });
-    known.by_execution.insert(execution, (fence, task.abort_handle(), copy));
+    known.by_execution.insert(execution, (fence, task.abort_handle()));
 }
 
 /// Runs one attempt; a panic in an action is a failure like any other.

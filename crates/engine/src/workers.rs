@@ -144,6 +144,10 @@ fn entry<'a>(workers: &'a mut BTreeMap<Arc<str>, WorkerStatus>, id: &Arc<str>, n
         last_seen_at: now,
         directive: Directive::Run,
     });
+    if now.ms_since(worker.last_seen_at) > PRESENT_MS {
+        // It was away: whoever has its name now was told nothing.
+        worker.directive = Directive::Run;
+    }
     worker.last_seen_at = now;
     worker
 }

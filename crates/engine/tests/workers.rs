@@ -205,6 +205,8 @@ async fn cancel_in_its_three_cases() {
     let pulled = rig.pull_one("w-1").await;
     rig.handle.cancel(TENANT, failing, Cancel::default()).await.unwrap();
     assert!(matches!(rig.finish(&pulled, failed(true)).await, Finishing::Done { state: State::Cancelled, .. }));
+    // Just after a start, workers get the time of a lease to be heard of.
+    rig.pass(limits::LEASE_MS).await;
     let deaf = fire(&rig, JobDraft { timeout_ms: 600_000, ..worker_draft("deaf", Schedule::None) }).await;
     let pulled = rig.pull_one("w-1").await;
     rig.handle.cancel(TENANT, deaf, Cancel { grace_ms: Some(3_000), ..Cancel::default() }).await.unwrap();

@@ -6,7 +6,7 @@
 //! most as many as it has left.
 
 use crate::execution::Reason;
-use crate::job::{Cursor, next_fire};
+use crate::job::{Blackout, Cursor, next_fire};
 use crate::limits;
 use crate::schedule::Plan;
 use crate::time::Timestamp;
@@ -55,6 +55,8 @@ pub struct Series<'a> {
     pub ends_at: Option<Timestamp>,
     /// No more than this many from the cursor on.
     pub fires_left: Option<u32>,
+    /// None in these; they count as fires all the same.
+    pub blackouts: &'a [Blackout],
 }
 
 /// What to do about a job whose earliest fire without an outcome is due.
@@ -88,7 +90,9 @@ pub fn decide(policy: CatchUp, series: Series<'_>, due: Timestamp, now: Timestam
         CatchUpMode::None => 0,
         CatchUpMode::Last | CatchUpMode::Coalesced => 1,
         CatchUpMode::LastN(n) => (n as usize).min(limits::CATCH_UP_FIRES_MAX),
-        CatchUpMode::All => return drip(policy, series, due, now, all(series, due, oldest, last_missed)),
+        CatchUpMode::All => {
+            return drip(policy, series, due, now, (all(series, due, oldest, last_missed), last_missed));
+        }
     };
     let fires = series.last(keep, oldest, last_missed);
     let (too_old, passed_over) = match policy.mode {
@@ -108,11 +112,19 @@ pub fn decide(policy: CatchUp, series: Series<'_>, due: Timestamp, now: Timestam
     }
     let passed = series.count(due, last_missed);
     let cursor = series.after(last_missed, passed);
-    drip(policy, series, due, now, Decision { fires, skips, cursor, covers_from, again_at: None })
+    let decision = Decision { fires, skips, cursor, covers_from, again_at: None };
+    // With one or none there is nothing to space out: the others are accounted for.
+    if decision.fires.len() < 2 { decision } else { drip(policy, series, due, now, (decision, last_missed)) }
 }
 
 /// Of several missed fires, the first; the next one is decided when the drip has passed.
-fn drip(policy: CatchUp, series: Series<'_>, due: Timestamp, now: Timestamp, mut decision: Decision) -> Decision {
+fn drip(
+    policy: CatchUp,
+    series: Series<'_>,
+    due: Timestamp,
+    now: Timestamp,
+    (mut decision, last_missed): (Decision, Timestamp),
+) -> Decision {
     if policy.drip_ms == 0 || decision.fires.is_empty() {
         return decision;
     }
@@ -120,7 +132,9 @@ fn drip(policy: CatchUp, series: Series<'_>, due: Timestamp, now: Timestamp, mut
     decision.fires.truncate(1);
     decision.cursor = series.after(first, series.count(due, first));
     let wait_ms = i64::try_from(policy.drip_ms).unwrap_or(i64::MAX);
-    decision.again_at = decision.cursor.next_fire_at.filter(|&next| next < now).map(|_| now.saturating_add_ms(wait_ms));
+    // Those that are merely late come at once, as ever.
+    let more = decision.cursor.next_fire_at.filter(|&next| next <= last_missed);
+    decision.again_at = more.map(|_| now.saturating_add_ms(wait_ms));
     decision
 }
 
@@ -165,11 +179,25 @@ impl Series<'_> {
         Cursor { next_fire_at: next.filter(open), fires_left }
     }
 
-    /// The last `n` fires in `[from, to]`.
+    /// The last `n` fires in `[from, to]` that no blackout covers.
     fn last(&self, n: usize, from: Timestamp, to: Timestamp) -> Vec<Timestamp> {
         let offset = self.offset_ms as i64;
-        let fires = self.plan.last(n, from.saturating_add_ms(-1 - offset), to.saturating_add_ms(-offset));
-        fires.into_iter().map(|at| at.saturating_add_ms(offset)).collect()
+        let mut fires = Vec::new();
+        let mut end = to;
+        while fires.len() < n && from <= end {
+            // Backwards, from blackout to blackout.
+            if let Some(blackout) = self.blackouts.iter().find(|blackout| blackout.from <= end && end < blackout.to) {
+                end = blackout.from.saturating_add_ms(-1);
+                continue;
+            }
+            let before = self.blackouts.iter().filter(|blackout| blackout.to <= end).map(|blackout| blackout.to).max();
+            let start = before.map_or(from, |before| before.max(from));
+            let found =
+                self.plan.last(n - fires.len(), start.saturating_add_ms(-1 - offset), end.saturating_add_ms(-offset));
+            fires.splice(0..0, found.into_iter().map(|at| at.saturating_add_ms(offset)));
+            end = start.saturating_add_ms(-1);
+        }
+        fires
     }
 
     /// The first fire in `[from, to]`.
@@ -215,7 +243,7 @@ mod tests {
     /// A job due every 10 s that missed everything since `t(100)`; it is `t(205)` now, so fires before `t(195)` are missed.
     fn check(mode: CatchUpMode, max_age_s: u64, fires_left: Option<u32>) -> Decision {
         let plan = Plan::decode("every 10000+0").unwrap();
-        let series = Series { plan: &plan, offset_ms: 0, ends_at: None, fires_left };
+        let series = Series { plan: &plan, offset_ms: 0, ends_at: None, fires_left, blackouts: &[] };
         decide(CatchUp { mode, max_age_ms: max_age_s * 1_000, drip_ms: 0 }, series, t(100), t(205))
     }
 
@@ -226,7 +254,7 @@ mod tests {
     #[test]
     fn a_late_fire_within_the_grace_runs_under_every_policy() {
         let plan = Plan::decode("every 10000+0").unwrap();
-        let series = Series { plan: &plan, offset_ms: 0, ends_at: None, fires_left: None };
+        let series = Series { plan: &plan, offset_ms: 0, ends_at: None, fires_left: None, blackouts: &[] };
         for mode in [Discard, Last, All, LastN(2)] {
             let decision = decide(CatchUp { mode, max_age_ms: 0, drip_ms: 0 }, series, t(100), t(110));
             assert_eq!(decision, Decision { fires: vec![t(100)], cursor: cursor(110), ..Decision::default() });
@@ -263,7 +291,7 @@ mod tests {
     #[test]
     fn a_drip_lets_missed_fires_through_one_by_one() {
         let plan = Plan::decode("every 10000+0").unwrap();
-        let series = Series { plan: &plan, offset_ms: 0, ends_at: None, fires_left: Some(100) };
+        let series = Series { plan: &plan, offset_ms: 0, ends_at: None, fires_left: Some(100), blackouts: &[] };
         let policy = CatchUp { mode: LastN(3), max_age_ms: 3_600_000, drip_ms: 2_000 };
         let (mut due, mut now, mut fired) = (t(100), t(205), Vec::new());
         let mut skips = Vec::new();
@@ -279,6 +307,33 @@ mod tests {
         assert_eq!(fired, [t(170), t(180), t(190), t(200)], "the last one came late, and not missed");
         assert_eq!(skips, [(t(100), Timestamp::from_millis(169_999), Reason::MisfireCoalesced)]);
         assert_eq!(due, t(210));
+    }
+
+    #[test]
+    fn a_drip_ends_with_what_was_missed() {
+        // Every 5 s with a drip of a minute: one outage must not turn it into one a minute for ever.
+        let plan = Plan::decode("every 5000+0").unwrap();
+        let series = Series { plan: &plan, offset_ms: 0, ends_at: None, fires_left: None, blackouts: &[] };
+        for mode in [Last, Coalesced, LastN(1)] {
+            let policy = CatchUp { mode, max_age_ms: 3_600_000, drip_ms: 60_000 };
+            let decision = decide(policy, series, t(100), t(205));
+            assert_eq!((decision.fires, decision.again_at), (vec![t(190)], None), "{mode:?}");
+        }
+    }
+
+    #[test]
+    fn what_stands_for_the_others_is_not_in_a_blackout() {
+        let plan = Plan::decode("every 10000+0").unwrap();
+        let blackouts = [
+            Blackout { from: t(175), to: t(300) },
+            Blackout { from: t(150), to: t(165) },
+            Blackout { from: t(0), to: t(1) },
+        ];
+        let series = Series { plan: &plan, offset_ms: 0, ends_at: None, fires_left: None, blackouts: &blackouts };
+        let fires = |mode| decide(CatchUp { mode, max_age_ms: 3_600_000, drip_ms: 0 }, series, t(100), t(205)).fires;
+        assert_eq!(fires(Last), [t(170)]);
+        assert_eq!(fires(LastN(3)), [t(130), t(140), t(170)]);
+        assert_eq!(fires(LastN(100)), [t(100), t(110), t(120), t(130), t(140), t(170)]);
     }
 
     #[test]
@@ -334,7 +389,7 @@ mod tests {
     #[test]
     fn a_year_of_seconds_is_decided_at_once() {
         let plan = Plan::decode("every 1000+0").unwrap();
-        let series = Series { plan: &plan, offset_ms: 7, ends_at: None, fires_left: None };
+        let series = Series { plan: &plan, offset_ms: 7, ends_at: None, fires_left: None, blackouts: &[] };
         let due = Timestamp::from_millis(7);
         let now = t(365 * 86_400);
         let policy = CatchUp { mode: All, max_age_ms: u64::MAX, drip_ms: 0 };

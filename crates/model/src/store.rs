@@ -137,7 +137,8 @@ pub trait Store: Send + Sync + 'static {
     /// Reads rollups, oldest minute first.
     async fn stats(&self, query: &StatsQuery) -> Result<Vec<Rollup>>;
     /// Deletes what is older than its retention, in one short transaction of at most `limit` rows, and says whether there is
-    /// more. Only final executions, with everything that hangs on them; rollups, skips, deliveries.
+    /// more. Only final executions, with everything that hangs on them; rollups, skips, deliveries. An execution is kept while
+    /// its job's cursor has not passed it: a start from there would make it again.
     async fn prune(&self, retention: &Retention, now: Timestamp, limit: usize) -> Result<Pruned>;
     /// Compares the counters with the rows, in one snapshot, and corrects what has drifted; says by how much in all.
     async fn reconcile(&self) -> Result<u64>;
@@ -166,8 +167,14 @@ pub trait Store: Send + Sync + 'static {
     async fn delete_endpoint(&self, tenant: TenantId, id: EndpointId) -> Result<bool>;
     /// Reads all endpoints of a tenant, in the order of their ids.
     async fn list_endpoints(&self, tenant: TenantId) -> Result<Vec<Endpoint>>;
-    /// Reads deliveries that wait and are due, with their endpoints that are not paused, in the order of `next_at`.
-    async fn load_deliveries(&self, now: Timestamp, limit: usize) -> Result<Vec<(Delivery, Endpoint)>>;
+    /// Reads deliveries that wait and are due, with their endpoints that are not paused and not in `except`, in the order of
+    /// `next_at`.
+    async fn load_deliveries(
+        &self,
+        now: Timestamp,
+        except: &[EndpointId],
+        limit: usize,
+    ) -> Result<Vec<(Delivery, Endpoint)>>;
     /// Writes what became of tries.
     async fn settle_deliveries(&self, tried: Vec<Tried>) -> Result<()>;
     /// Lists the deliveries to an endpoint, newest first, before position `before`.
@@ -553,7 +560,12 @@ pub enum Claimed {
     },
     /// It cannot start now, and waits as before: its pool is paused (`PAUSED`) or has no free slot (`QUOTA_DEFERRED`).
     Deferred(Reason),
-    /// Somebody else was first, or its time has not come.
+    /// Its time has not come, by the claimer's clock: that went back since it was dispatched.
+    Early {
+        /// When it has.
+        wake_at: Timestamp,
+    },
+    /// Somebody else was first.
     Stale {
         /// The state the row is in.
         state: State,
@@ -683,8 +695,9 @@ impl Completion {
 pub struct Moved {
     /// One per item.
     pub verdicts: Vec<Applied>,
-    /// Executions that wait from now on and were not waiting before: replayed ones, and those that an overlap held. Retries
-    /// are not among them: who completes knows them.
+    /// Executions that wait from now on and were not waiting before: replayed ones, and those that an overlap held, also where a
+    /// claim or a fire before this gave them their turn. Retries are not among them: who completes knows them. Should
+    /// nobody ask, the reaper finds them: they are overdue and in nobody's queue.
     pub ready: Vec<Waiting>,
 }
 

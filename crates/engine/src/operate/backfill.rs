@@ -10,7 +10,7 @@ use crate::dispatch::Dispatcher;
 use crate::intake;
 use campanile_model::execution::{Execution, Reason};
 use campanile_model::ids::FireKind;
-use campanile_model::job::{Job, next_fire};
+use campanile_model::job::{Blackout, Job, next_fire};
 use campanile_model::lifecycle::State;
 use campanile_model::notify::Expectation;
 use campanile_model::operation::Operation;
@@ -76,6 +76,9 @@ pub struct BackfillPlan {
     pub fires: u64,
     /// Of these, those that it starts.
     pub starts: u64,
+    /// Of these, those of which nobody knows whether they ran: they are older than what is kept. Started only when everything is
+    /// to be done again.
+    pub unknown: u64,
     /// The first few and the last.
     pub samples: Vec<PlannedFire>,
 }
@@ -97,18 +100,18 @@ pub async fn preview(ctx: &Context, tenant: TenantId, spec: &BackfillSpec) -> Re
     if Timestamp::from_millis(spec.to_ms) > ctx.clock.now().saturating_add_ms(1) {
         return invalid("to", "a backfill ends in the past; what is to come fires by itself");
     }
-    let mut planned = BackfillPlan { fires: 0, starts: 0, samples: Vec::new() };
+    let mut planned = BackfillPlan { fires: 0, starts: 0, unknown: 0, samples: Vec::new() };
     let mut from = Timestamp::from_millis(spec.from_ms);
     let mut last = None;
     loop {
         let fires = fires(&job, &plan, from, Timestamp::from_millis(spec.to_ms), CHUNK);
         let Some(&end) = fires.last() else { break };
-        let found = lookup(ctx, &job, &fires).await?;
-        for (fire_at, execution) in fires.into_iter().zip(found) {
-            let state = execution.map(|execution| execution.state);
-            let starts = !matches!(decide(state, spec.reprocess), Todo::Pass);
+        for (fire_at, record) in fires.iter().copied().zip(lookup(ctx, &job, &fires).await?) {
+            let state = record.execution.as_ref().map(|execution| execution.state);
+            let starts = !matches!(decide(&record, spec.reprocess), Todo::Pass);
             planned.fires += 1;
             planned.starts += u64::from(starts);
+            planned.unknown += u64::from(record.is_unknown());
             last = Some(PlannedFire { fire_at, state, starts });
             if planned.samples.len() < SAMPLES {
                 planned.samples.extend(last.take());
@@ -137,8 +140,26 @@ enum Todo {
     Pass,
 }
 
-fn decide(state: Option<State>, reprocess: Reprocess) -> Todo {
+/// What is known of a fire.
+struct Record {
+    execution: Option<Execution>,
+    /// It was never run: it was skipped, or lies before the job's creation, or within what is kept.
+    never_ran: bool,
+}
+
+impl Record {
+    fn is_unknown(&self) -> bool {
+        self.execution.is_none() && !self.never_ran
+    }
+}
+
+fn decide(record: &Record, reprocess: Reprocess) -> Todo {
+    decide_by(record.execution.as_ref().map(|execution| execution.state), record.never_ran, reprocess)
+}
+
+fn decide_by(state: Option<State>, never_ran: bool, reprocess: Reprocess) -> Todo {
     match (state, reprocess) {
+        (None, Reprocess::None | Reprocess::Failed) if !never_ran => Todo::Pass,
         (None, _) => Todo::Fire,
         (Some(state), _) if !state.is_final() => Todo::Pass,
         (Some(State::Dead), Reprocess::Failed | Reprocess::All) => Todo::Replay,
@@ -167,16 +188,21 @@ pub(super) async fn start(
     };
     let cursor = progress.cursor.as_deref().and_then(|cursor| cursor.parse().ok()).unwrap_or(spec.from_ms);
     let to = Timestamp::from_millis(spec.to_ms);
-    let fires = fires(&job, &plan, Timestamp::from_millis(cursor), to, room.min(CHUNK));
-    let Some(&last) = fires.last() else {
+    let fires = fires(&job, &plan, Timestamp::from_millis(cursor), to, CHUNK);
+    if fires.is_empty() {
         progress.exhausted = true;
         return Ok(());
-    };
+    }
     let found = lookup(ctx, &job, &fires).await?;
     let now = ctx.clock.now();
+    let mut last = Timestamp::from_millis(cursor);
     let (mut inserts, mut replays) = (Vec::new(), Vec::new());
-    for (fire_at, execution) in fires.into_iter().zip(found) {
-        match (decide(execution.as_ref().map(|e| e.state), spec.reprocess), execution) {
+    for (fire_at, record) in fires.into_iter().zip(found) {
+        if inserts.len() + replays.len() == room {
+            break;
+        }
+        last = fire_at;
+        match (decide(&record, spec.reprocess), record.execution) {
             (Todo::Replay, Some(execution)) => replays.push(Replay { execution: execution.id, wake_at: now }),
             (Todo::Again, _) => inserts.push(fire(&job, again_id(&job, fire_at, operation.id), fire_at, now)),
             (Todo::Fire, _) => {
@@ -206,7 +232,7 @@ async fn insert(
     let FireVerdict::Fired(verdicts) = ctx.store.fire(batch).await? else {
         return Err(Error::new(Kind::Bug, "the store refused a backfill"));
     };
-    // One that exists was inserted by this very step before a crash, or by somebody else: either way it will run.
+    // One that exists was inserted a moment ago by somebody else: either way it will run.
     note(progress, &ids, &vec![Applied::Done; ids.len()]);
     let new = fires.into_iter().zip(verdicts).filter(|(_, verdict)| *verdict == Fired::New);
     dispatcher.send(new.map(|(fire, _)| Waiting { dispatch: fire.dispatch, wake_at: now }).collect());
@@ -238,16 +264,37 @@ fn again_id(job: &Job, fire_at: Timestamp, operation: OperationId) -> ExecutionI
     ExecutionId::manual(job.tenant, job.id, fire_at, operation.as_bytes())
 }
 
-async fn lookup(ctx: &Context, job: &Job, fires: &[Timestamp]) -> Result<Vec<Option<Execution>>> {
+/// What is known of fires that follow one another.
+async fn lookup(ctx: &Context, job: &Job, fires: &[Timestamp]) -> Result<Vec<Record>> {
+    let (Some(&first), Some(&last)) = (fires.first(), fires.last()) else { return Ok(Vec::new()) };
     let ids: Vec<ExecutionId> = fires.iter().map(|&at| ExecutionId::scheduled(job.tenant, job.id, at)).collect();
-    ctx.store.get_executions(job.tenant, &ids).await
+    let executions = ctx.store.get_executions(job.tenant, &ids).await?;
+    let skips = ctx.store.list_skips(job.tenant, job.id, Some((first, last)), limits::PAGE_ITEMS_MAX).await?;
+    let kept_from = kept_from(ctx);
+    let records = fires.iter().zip(executions).map(|(&at, execution)| {
+        let skipped = skips.iter().any(|skip| skip.from <= at && at <= skip.to);
+        Record { execution, never_ran: skipped || at < job.created_at || at >= kept_from }
+    });
+    Ok(records.collect())
 }
 
-/// Up to `max` fires of a job in `[from, to)`.
+/// From when on every success is still recorded.
+fn kept_from(ctx: &Context) -> Timestamp {
+    let keep = ctx.retention.states.iter().find(|keep| keep.state == State::Succeeded);
+    let age_ms = keep.and_then(|keep| keep.age_ms);
+    age_ms.map_or(Timestamp::MIN, |age| ctx.clock.now().saturating_add_ms(-i64::try_from(age).unwrap_or(i64::MAX)))
+}
+
+/// Up to `max` fires of a job in `[from, to)`, within its window and outside its blackouts.
 fn fires(job: &Job, plan: &Plan, from: Timestamp, to: Timestamp, max: usize) -> Vec<Timestamp> {
     let offset_ms = job.spread_offset_ms();
-    let next = |after| next_fire(plan, offset_ms, after).filter(|&at| at < to);
-    std::iter::successors(next(from.saturating_add_ms(-1)), |&at| next(at)).take(max).collect()
+    let from = job.window.starts_at.map_or(from, |start| start.max(from));
+    let next = |after| {
+        let fire = next_fire(plan, offset_ms, after)?;
+        (fire < to && job.window.ends_at.is_none_or(|end| fire <= end)).then_some(fire)
+    };
+    let all = std::iter::successors(next(from.saturating_add_ms(-1)), |&at| next(at));
+    all.filter(|&at| !Blackout::covers(&job.blackouts, at)).take(max).collect()
 }
 
 async fn job(ctx: &Context, tenant: TenantId, id: &str) -> Result<(Job, Plan)> {
@@ -259,27 +306,36 @@ async fn job(ctx: &Context, tenant: TenantId, id: &str) -> Result<(Job, Plan)> {
 
 #[cfg(test)]
 mod tests {
+    use super::Reprocess::{All, Failed, None as Nothing};
     use super::*;
 
     #[test]
     fn what_succeeded_is_passed_over_unless_all_is_done_again() {
-        use Reprocess::{All, Failed, None as Nothing};
         let cases = [
-            (None, Nothing, Todo::Fire),
-            (Some(State::Succeeded), Nothing, Todo::Pass),
-            (Some(State::Succeeded), Failed, Todo::Pass),
-            (Some(State::Succeeded), All, Todo::Again),
-            (Some(State::Dead), Nothing, Todo::Pass),
-            (Some(State::Dead), Failed, Todo::Replay),
-            (Some(State::Dead), All, Todo::Replay),
-            (Some(State::Skipped), Nothing, Todo::Pass),
-            (Some(State::Skipped), Failed, Todo::Again),
-            (Some(State::Cancelled), Failed, Todo::Again),
-            (Some(State::Running), All, Todo::Pass),
-            (Some(State::Pending), Failed, Todo::Pass),
+            (State::Succeeded, Nothing, Todo::Pass),
+            (State::Succeeded, Failed, Todo::Pass),
+            (State::Succeeded, All, Todo::Again),
+            (State::Dead, Nothing, Todo::Pass),
+            (State::Dead, Failed, Todo::Replay),
+            (State::Dead, All, Todo::Replay),
+            (State::Skipped, Nothing, Todo::Pass),
+            (State::Skipped, Failed, Todo::Again),
+            (State::Cancelled, Failed, Todo::Again),
+            (State::Running, All, Todo::Pass),
+            (State::Pending, Failed, Todo::Pass),
         ];
         for (state, reprocess, todo) in cases {
-            assert_eq!(decide(state, reprocess), todo, "{state:?} {reprocess:?}");
+            assert_eq!(decide_by(Some(state), true, reprocess), todo, "{state:?} {reprocess:?}");
         }
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_run_again_by_chance() {
+        for reprocess in [Nothing, Failed, All] {
+            assert_eq!(decide_by(None, true, reprocess), Todo::Fire, "it never ran");
+        }
+        assert_eq!(decide_by(None, false, Nothing), Todo::Pass);
+        assert_eq!(decide_by(None, false, Failed), Todo::Pass);
+        assert_eq!(decide_by(None, false, All), Todo::Fire);
     }
 }

@@ -61,7 +61,9 @@ pub(super) async fn start(
             let from: usize = progress.cursor.as_deref().and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
             let chosen: Vec<String> = spec.executions.iter().skip(from).take(room).cloned().collect();
             let next = from + chosen.len();
-            (ids(&chosen)?, (next < spec.executions.len()).then(|| next.to_string()))
+            let dead = selected(ctx, operation.tenant, &chosen, spec.before_ms).await?;
+            progress.passed_over += (chosen.len() - dead.len()) as u64;
+            (dead, (next < spec.executions.len()).then(|| next.to_string()))
         }
         true => {
             let before = progress.cursor.as_deref().and_then(|cursor| cursor.parse().ok());
@@ -78,6 +80,14 @@ pub(super) async fn start(
     progress.exhausted = cursor.is_none();
     progress.cursor = cursor;
     Ok(())
+}
+
+/// Those of a selection that were dead before the replay began: one that has died again meanwhile is not replayed again.
+async fn selected(ctx: &Context, tenant: TenantId, chosen: &[String], before_ms: i64) -> Result<Vec<ExecutionId>> {
+    let found = ctx.store.get_executions(tenant, &ids(chosen)?).await?;
+    let before = Timestamp::from_millis(before_ms);
+    let dead = |e: &Execution| e.state == State::Dead && e.finished_at.is_none_or(|at| at <= before);
+    Ok(found.into_iter().flatten().filter(dead).map(|execution| execution.id).collect())
 }
 
 /// A page of what is to be replayed, newest first.

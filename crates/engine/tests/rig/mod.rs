@@ -209,6 +209,7 @@ impl Rig {
             gate: Arc::default(),
             workers: Arc::default(),
             running: Running::default(),
+            retention: std::sync::Arc::new(campanile_engine::upkeep::retention()),
             lease_ms: campanile_model::limits::LEASE_MS,
             node: format!("node:test-{}", clock.monotonic_ms()).into(),
         };
