@@ -6,13 +6,16 @@ use campanile_model::action::{ActionKind, ActionSpec};
 use campanile_model::catch_up::{CatchUp, CatchUpMode};
 use campanile_model::execution::AttemptOutcome;
 use campanile_model::ids::{ExecutionId, FireKind, JobId, TenantId};
-use campanile_model::job::{Cursor, Job, JobState, POOL_SHORT, Priority, Window};
+use campanile_model::job::{Blackout, Cursor, Job, JobState, POOL_SHORT, Priority, Window};
 use campanile_model::lifecycle::Event;
+use campanile_model::notify::Expectation;
+use campanile_model::overlap::Overlap;
 use campanile_model::queue::Dispatch;
 use campanile_model::retry::{Backoff, RetryPolicy};
 use campanile_model::schedule::{DstFold, DstGap, Schedule};
 use campanile_model::store::{
-    AttemptFence, Claim, Completion, CompletionOf, Expected, Fire, Granted, Idempotency, JobWrite,
+    AttemptFence, CancelBatch, CancelTarget, Claim, Completion, CompletionOf, Expected, Extension, Fire, Granted,
+    Idempotency, JobWrite, Lease,
 };
 use campanile_model::time::Timestamp;
 use proptest::prelude::*;
@@ -37,14 +40,19 @@ pub fn job(n: u64) -> Job {
         window: Window::default(),
         spread_ms: 0,
         action: ActionSpec { kind: ActionKind::Noop, config: "{}".into() },
+        target: "".into(),
         payload: "null".into(),
         retry: RetryPolicy::default(),
         timeout_ms: 30_000,
         priority: Priority::Normal,
         pool: POOL_SHORT.into(),
         catch_up: CatchUp::default(),
+        overlap: Overlap::default(),
+        expect: Expectation::default(),
+        blackouts: Arc::new([]),
         tags: Vec::new(),
         state: JobState::Active,
+        paused_until: None,
         version: 1,
         created_at: START,
         updated_at: START,
@@ -84,18 +92,28 @@ pub fn dispatch(job: &Job, fire_at: Timestamp) -> Dispatch {
         attempt: 0,
         priority: job.priority,
         action: job.action.kind,
+        target: job.target.clone(),
+        queued_at: None,
     }
 }
 
 /// A scheduled fire of a job.
 pub fn fire(job: &Job, fire_at: Timestamp) -> Fire {
-    Fire { dispatch: dispatch(job, fire_at), kind: FireKind::Schedule }
+    Fire {
+        dispatch: dispatch(job, fire_at),
+        kind: FireKind::Schedule,
+        wake_at: fire_at,
+        overlap: job.overlap,
+        covers_from: None,
+        expect: job.expect,
+    }
 }
 
 /// A manual fire of a job.
 pub fn manual_fire(job: &Job, fire_at: Timestamp, key: &str) -> Fire {
     let execution = ExecutionId::manual(job.tenant, job.id, fire_at, key.as_bytes());
-    Fire { dispatch: Dispatch { execution, ..dispatch(job, fire_at) }, kind: FireKind::Manual }
+    let dispatch = Dispatch { execution, ..dispatch(job, fire_at) };
+    Fire { dispatch, kind: FireKind::Manual, ..fire(job, fire_at) }
 }
 
 /// The lease of the claims made here, beyond the job's timeout.
@@ -108,7 +126,8 @@ pub fn claim(execution: ExecutionId, attempt: u32, now: Timestamp) -> Claim {
 
 /// The same by somebody.
 pub fn claim_by(execution: ExecutionId, attempt: u32, now: Timestamp, worker: &str) -> Claim {
-    Claim { execution, attempt, worker: Arc::from(worker), now, lease_ms: LEASE_MS }
+    let lease = Lease::BeyondTimeout(LEASE_MS);
+    Claim { execution, attempt, worker: Arc::from(worker), now, lease, queued_at: None }
 }
 
 /// A completion of a granted attempt.
@@ -126,14 +145,20 @@ pub fn complete_fence(fence: AttemptFence, event: Event, outcome: AttemptOutcome
         started_at: now.saturating_add_ms(-5),
         finished_at: now,
         wake_at: now.saturating_add_ms(1_000),
+        // As `lifecycle::settle` has it.
+        attempt: match event {
+            Event::Snooze | Event::Release => fence.attempt.saturating_sub(1),
+            _ => fence.attempt,
+        },
         error: None,
         response: None,
+        logs: Vec::new(),
     }
 }
 
 /// Claim and success in one write.
 pub fn complete_unclaimed(claim: Claim) -> Completion {
-    let now = claim.now;
+    let (now, attempt) = (claim.now, claim.attempt + 1);
     Completion {
         of: CompletionOf::Unclaimed(claim),
         event: Event::Succeed,
@@ -142,8 +167,35 @@ pub fn complete_unclaimed(claim: Claim) -> Completion {
         started_at: now,
         finished_at: now,
         wake_at: now,
+        attempt,
         error: None,
         response: None,
+        logs: Vec::new(),
+    }
+}
+
+/// A heartbeat of an attempt that says nothing else.
+pub fn extension(fence: AttemptFence, now: Timestamp, lease_until: Timestamp) -> Extension {
+    Extension {
+        execution: fence.execution,
+        fence: Some(fence.fence),
+        worker: "worker-1".into(),
+        now,
+        lease_until,
+        progress: None,
+        logs: Vec::new(),
+    }
+}
+
+/// A cancel of executions of the default tenant that waits for nobody.
+pub fn cancel(executions: &[ExecutionId], now: Timestamp) -> CancelBatch {
+    CancelBatch {
+        tenant: TenantId::DEFAULT,
+        targets: executions.iter().copied().map(CancelTarget::Execution).collect(),
+        note: None,
+        now,
+        grace_ms: None,
+        idempotency: None,
     }
 }
 
@@ -167,14 +219,21 @@ pub fn any_job() -> impl Strategy<Value = Job> {
     let instants = || proptest::option::of(any::<i64>().prop_map(Timestamp::from_millis));
     let texts = (any::<String>(), any::<String>(), any::<String>(), "[^/:\\pC]{1,60}", "[a-z]{1,20}");
     let bounds = (instants(), instants(), instants(), any::<Option<u32>>(), any::<Option<u32>>());
-    let policies = (0..3usize, any::<[u64; 5]>(), 0..4usize, any::<u32>(), 1..1_000u32);
+    let policies = (0..3usize, any::<[u64; 6]>(), 0..5usize, any::<u32>(), 1..1_000u32);
+    let expectations = (any::<[Option<u64>; 4]>(), 0..Overlap::ALL.len(), instants(), any::<String>());
+    let blackouts = proptest::collection::vec(any::<[i64; 2]>(), 0..3);
     let rest =
         (any::<u64>(), 0..4usize, 0..3usize, proptest::collection::vec("[^\\pC]{1,20}", 0..5), any::<[i64; 2]>());
-    (schedule, texts, bounds, policies, rest).prop_map(|(schedule, texts, bounds, policies, rest)| {
+    let all = (schedule, texts, bounds, policies, rest, expectations, blackouts);
+    all.prop_map(|(schedule, texts, bounds, policies, rest, expectations, blackouts)| {
         let (plan, config, payload, name, pool) = texts;
         let (starts_at, ends_at, next_fire_at, max_fires, fires_left) = bounds;
-        let (backoff, [spread_ms, initial_delay_ms, max_delay_ms, timeout_ms, max_age_ms], mode, n, max_attempts) =
-            policies;
+        let (backoff, widths, mode, n, max_attempts) = policies;
+        let [spread_ms, initial_delay_ms, max_delay_ms, timeout_ms, max_age_ms, drip_ms] = widths;
+        let ([start_within_ms, finish_within_ms, success_every_ms, total_timeout_ms], overlap, paused_until, target) =
+            expectations;
+        let blackout =
+            |[from, to]: [i64; 2]| Blackout { from: Timestamp::from_millis(from), to: Timestamp::from_millis(to) };
         let (random, priority, action, tags, [created_at, updated_at]) = rest;
         Job {
             id: JobId::new(START, 0, random),
@@ -185,14 +244,32 @@ pub fn any_job() -> impl Strategy<Value = Job> {
             spread_ms,
             action: ActionSpec { kind: ActionKind::ALL[action], config: config.into() },
             payload: payload.into(),
-            retry: RetryPolicy { max_attempts, backoff: Backoff::ALL[backoff], initial_delay_ms, max_delay_ms },
+            target: target.into(),
+            retry: RetryPolicy {
+                max_attempts,
+                backoff: Backoff::ALL[backoff],
+                initial_delay_ms,
+                max_delay_ms,
+                total_timeout_ms,
+            },
             timeout_ms,
             priority: Priority::ALL[priority],
             pool: pool.into(),
             catch_up: CatchUp {
-                mode: [CatchUpMode::None, CatchUpMode::Last, CatchUpMode::All, CatchUpMode::LastN(n)][mode],
+                mode: [
+                    CatchUpMode::None,
+                    CatchUpMode::Last,
+                    CatchUpMode::All,
+                    CatchUpMode::LastN(n),
+                    CatchUpMode::Coalesced,
+                ][mode],
                 max_age_ms,
+                drip_ms,
             },
+            overlap: Overlap::ALL[overlap],
+            expect: Expectation { start_within_ms, finish_within_ms, success_every_ms },
+            blackouts: blackouts.into_iter().map(blackout).collect(),
+            paused_until,
             tags,
             created_at: Timestamp::from_millis(created_at),
             updated_at: Timestamp::from_millis(updated_at),

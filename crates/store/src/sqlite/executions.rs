@@ -1,40 +1,56 @@
-//! Executions: fire, load, cancel, get, list.
+//! Executions: fire, load, get; and what every write of one execution needs: to find it, to end it, to ask it to stop.
 
-use super::failure::Done;
+use super::effects::{Effects, EndedAttempt, Subject, Transition};
+use super::failure::{Done, Failure, expect_one};
 use super::history;
 use super::jobs::insert_skip;
 use super::keys::{Keys, Used};
+use super::overlaps;
+use super::remembered;
 use super::rows::{self, Columns, Texts};
 use super::shards::{self, ShardSet};
+use super::watches;
 use campanile_model::execution::{Attempt, AttemptOutcome, Execution, Reason};
-use campanile_model::ids::{ExecutionId, FireKind, JobId, TenantId};
+use campanile_model::ids::{ExecutionId, FireKind, TenantId};
 use campanile_model::lifecycle::{self, Event, State, StateSet};
+use campanile_model::overlap::Overlap;
 use campanile_model::shard::shard_of;
-use campanile_model::store::{
-    Applied, ExecutionQuery, Fire, FireBatch, FireVerdict, Fired, Idempotency, Page, Skip, Waiting, WaitingQuery,
-};
+use campanile_model::store::{Fire, FireBatch, FireVerdict, Fired, Waiting, WaitingQuery};
 use campanile_model::time::Timestamp;
 use rusqlite::{CachedStatement, Connection, params};
+use std::sync::Arc;
 
-/// Inserts executions and skips, all or nothing.
-pub(super) fn fire(connection: &Connection, batch: &FireBatch) -> Done<FireVerdict> {
-    let jobs = batch.fires.iter().map(|fire| (fire.dispatch.job, fire.kind == FireKind::Manual));
+/// Inserts executions and skips, all or nothing. Answers also with executions that may start because a newer version of their
+/// job gave up a turn.
+pub(super) fn fire(connection: &Connection, batch: &FireBatch) -> Done<(FireVerdict, Vec<Waiting>)> {
+    let jobs = batch.fires.iter().map(|fire| (fire.dispatch.job, fire.kind != FireKind::Schedule));
     let jobs = jobs.chain(batch.skips.iter().map(|skip| (skip.job, false)));
-    // Manual fires need no fence where there is none: nothing repeats them.
+    // What somebody asked for needs no fence where there is none: no schedule repeats it.
     let unfenced = batch.fences.is_empty();
-    let guarded = ShardSet::of(jobs.filter(|(_, manual)| !(unfenced && *manual)).map(|(job, _)| shard_of(job)));
+    let guarded = ShardSet::of(jobs.filter(|(_, asked)| !(unfenced && *asked)).map(|(job, _)| shard_of(job)));
     let lost = shards::lost(connection, &guarded, &batch.fences)?;
     if !lost.is_empty() {
-        return Ok(FireVerdict::EpochLost(lost));
+        return Ok((FireVerdict::EpochLost(lost), Vec::new()));
     }
     if let Some(verdict) = replay(connection, batch)? {
-        return Ok(verdict);
+        return Ok((verdict, Vec::new()));
     }
     let mut insert = connection.prepare_cached(include_str!("sql/executions/fire.sql"))?;
+    let mut effects = Effects::new(connection);
+    let mut ready = Vec::new();
     let mut verdicts = vec![Fired::Exists; batch.fires.len()];
     // In id order, so that the trees append; the answers stay in the order of the batch.
     for i in in_order(&batch.fires, |fire| fire.dispatch.execution) {
-        verdicts[i] = fire_one(&mut insert, &batch.fires[i], batch.now)?;
+        let fire = &batch.fires[i];
+        let born = insert_one(&mut insert, fire, lifecycle::target(Event::Refire), batch.now)?;
+        if born {
+            effects.count(fire.dispatch.tenant, &fire.dispatch.pool, None, Some(lifecycle::target(Event::Refire)));
+        }
+        if born || refire(&mut effects, fire, batch.now, &mut ready)? {
+            watches::begin(connection, fire)?;
+            remembered::note(0, Subject::fired(fire));
+            verdicts[i] = Fired::New;
+        }
     }
     let fired = batch.fires.iter().zip(&verdicts).filter(|(_, verdict)| **verdict == Fired::New);
     history::append(connection, fired.map(|(fire, _)| (fire.dispatch.job, fire.dispatch.execution)))?;
@@ -42,7 +58,8 @@ pub(super) fn fire(connection: &Connection, batch: &FireBatch) -> Done<FireVerdi
     for skip in &batch.skips {
         insert_skip(&mut put_skip, skip)?;
     }
-    Ok(FireVerdict::Fired(verdicts))
+    effects.apply()?;
+    Ok((FireVerdict::Fired(verdicts), ready))
 }
 
 /// The answer to a batch whose key was used before; otherwise the key is remembered with what the batch does.
@@ -56,7 +73,8 @@ fn replay(connection: &Connection, batch: &FireBatch) -> Done<Option<FireVerdict
     }
 }
 
-fn fire_one(insert: &mut CachedStatement<'_>, fire: &Fire, now: Timestamp) -> Done<Fired> {
+/// Inserts an execution by `fire.sql`, in this state. Says whether there was none.
+pub(super) fn insert_one(insert: &mut CachedStatement<'_>, fire: &Fire, state: State, now: Timestamp) -> Done<bool> {
     let dispatch = &fire.dispatch;
     insert.raw_bind_parameter(1, dispatch.execution.as_bytes())?;
     insert.raw_bind_parameter(2, dispatch.tenant.0)?;
@@ -64,14 +82,63 @@ fn fire_one(insert: &mut CachedStatement<'_>, fire: &Fire, now: Timestamp) -> Do
     insert.raw_bind_parameter(4, dispatch.job_version)?;
     insert.raw_bind_parameter(5, dispatch.fire_at.millis())?;
     insert.raw_bind_parameter(6, fire.kind.code())?;
-    insert.raw_bind_parameter(7, lifecycle::target(Event::Refire).code())?;
+    insert.raw_bind_parameter(7, state.code())?;
     insert.raw_bind_parameter(8, dispatch.priority.code())?;
     insert.raw_bind_parameter(9, &*dispatch.pool)?;
     insert.raw_bind_parameter(10, dispatch.action.code())?;
-    insert.raw_bind_parameter(11, now.millis())?;
-    insert.raw_bind_parameter(12, lifecycle::sources(Event::Refire).mask())?;
-    insert.raw_bind_parameter(13, Reason::StaleVersion.code())?;
-    Ok(if insert.raw_execute()? == 1 { Fired::New } else { Fired::Exists })
+    insert.raw_bind_parameter(11, fire.wake_at.millis())?;
+    insert.raw_bind_parameter(12, now.millis())?;
+    insert.raw_bind_parameter(13, &*dispatch.target)?;
+    insert.raw_bind_parameter(14, fire.overlap.code())?;
+    insert.raw_bind_parameter(15, fire.covers_from.map(Timestamp::millis))?;
+    insert.raw_bind_parameter(16, watches::watched(&fire.expect))?;
+    Ok(insert.raw_execute()? == 1)
+}
+
+/// Gives an execution that is there to a newer version of its job, if that may take it over: it has not begun, and was not
+/// skipped for another reason than its version. Says whether it did.
+fn refire(effects: &mut Effects<'_>, fire: &Fire, now: Timestamp, ready: &mut Vec<Waiting>) -> Done<bool> {
+    let connection = effects.connection();
+    let dispatch = &fire.dispatch;
+    let (state, pool, overlap) = {
+        let mut get = connection.prepare_cached(include_str!("sql/executions/get_fired.sql"))?;
+        let mut found = get.query([dispatch.execution.as_bytes()])?;
+        let row = found.next()?.ok_or_else(|| Failure::corrupt("execution"))?;
+        let mut columns = Columns::of(row);
+        let (state, version, attempt) = (columns.state()?, columns.next::<u32>()?, columns.next::<u32>()?);
+        let reason = columns.code_or_none("reason", Reason::from_code)?;
+        let (newest, first) = (columns.instant_or_none()?, columns.instant_or_none()?);
+        let given_way = !state.is_final() || reason == Some(Reason::StaleVersion);
+        let begun = attempt > 0 || newest.is_some() || first.is_some();
+        let legal = lifecycle::sources(Event::Refire).contains(state);
+        if !legal || !given_way || begun || version >= dispatch.job_version {
+            return Ok(false);
+        }
+        let pool: Arc<str> = columns.text()?.into();
+        (state, pool, columns.overlap()?)
+    };
+    let changed = connection.prepare_cached(include_str!("sql/executions/refire.sql"))?.execute(params![
+        dispatch.execution.as_bytes(),
+        dispatch.job_version,
+        lifecycle::target(Event::Refire).code(),
+        dispatch.priority.code(),
+        &*dispatch.pool,
+        dispatch.action.code(),
+        fire.wake_at.millis(),
+        now.millis(),
+        &*dispatch.target,
+        fire.overlap.code(),
+        fire.covers_from.map(Timestamp::millis),
+        lifecycle::sources(Event::Refire).mask(),
+        watches::watched(&fire.expect),
+    ])?;
+    expect_one(changed, dispatch.execution)?;
+    effects.count(dispatch.tenant, &pool, Some(state), None);
+    effects.count(dispatch.tenant, &dispatch.pool, None, Some(lifecycle::target(Event::Refire)));
+    if overlap != Overlap::Allow && fire.overlap == Overlap::Allow {
+        overlaps::over(effects, (dispatch.job, dispatch.execution), now, ready)?;
+    }
+    Ok(true)
 }
 
 /// Positions of `items` in the order of `key`; equal ones stay in their order.
@@ -107,66 +174,145 @@ pub(super) fn load_waiting(connection: &Connection, query: &WaitingQuery) -> Don
     Ok(waiting)
 }
 
-/// A row's guard: what a refused write is explained by.
-pub(super) struct Guard {
-    pub(super) tenant: TenantId,
+/// An execution as it is.
+pub(super) struct Current {
+    pub(super) of: Subject,
     pub(super) state: State,
     pub(super) attempt: u32,
+    pub(super) started_at: Option<Timestamp>,
+    pub(super) deliveries: u32,
+}
+
+impl Current {
+    /// Reads the columns `state, attempt, started_at, deliveries, tenant, job_id, pool, target, overlap, watched, fire_at,
+    /// first_started_at`.
+    pub(super) fn read(columns: &mut Columns<'_, '_>, id: ExecutionId, texts: &mut Texts) -> Done<Self> {
+        let (state, attempt) = (columns.state()?, columns.next()?);
+        let (started_at, deliveries) = (columns.instant_or_none()?, columns.next()?);
+        let of = Subject {
+            id,
+            tenant: columns.tenant()?,
+            job: columns.job_id()?,
+            pool: texts.share(columns.text()?),
+            target: texts.share(columns.text()?),
+            overlap: columns.overlap()?,
+            watched: columns.next()?,
+            fire_at: columns.instant()?,
+            first_started_at: columns.instant_or_none()?,
+        };
+        Ok(Self { of, state, attempt, started_at, deliveries })
+    }
+
+    /// When its first attempt started, if there was one.
+    pub(super) fn first_start(&self) -> Option<Timestamp> {
+        self.of.first_started_at.or(self.started_at)
+    }
+
+    /// Whether an attempt runs.
+    pub(super) fn runs(&self) -> bool {
+        lifecycle::sources(Event::Succeed).contains(self.state)
+    }
+}
+
+/// An execution with all that a write is judged by.
+pub(super) struct Found {
+    pub(super) now: Current,
     pub(super) fence: u64,
+    pub(super) wake_at: Timestamp,
     pub(super) outcome: Option<AttemptOutcome>,
     pub(super) finished_at: Option<Timestamp>,
+    pub(super) cancel_requested_at: Option<Timestamp>,
+    pub(super) fingerprint: Option<u64>,
     pub(super) worker: Option<String>,
 }
 
-/// Reads a row's guard.
-pub(super) fn guard(connection: &Connection, execution: ExecutionId) -> Done<Option<Guard>> {
-    let mut get = connection.prepare_cached(include_str!("sql/executions/get_state.sql"))?;
-    let mut found = get.query([execution.as_bytes()])?;
+impl std::ops::Deref for Found {
+    type Target = Current;
+
+    fn deref(&self) -> &Current {
+        &self.now
+    }
+}
+
+/// Finds an execution.
+pub(super) fn find(connection: &Connection, id: ExecutionId, texts: &mut Texts) -> Done<Option<Found>> {
+    find_by(&mut connection.prepare_cached(FIND)?, id, texts)
+}
+
+/// The statement of `find_by`.
+pub(super) const FIND: &str = include_str!("sql/executions/find.sql");
+
+/// Finds an execution by a statement that is used many times.
+pub(super) fn find_by(find: &mut CachedStatement<'_>, id: ExecutionId, texts: &mut Texts) -> Done<Option<Found>> {
+    let mut found = find.query([id.as_bytes()])?;
     let Some(row) = found.next()? else { return Ok(None) };
     let mut columns = Columns::of(row);
-    Ok(Some(Guard {
-        tenant: columns.tenant()?,
-        state: columns.state()?,
-        attempt: columns.next()?,
+    Ok(Some(Found {
+        now: Current::read(&mut columns, id, texts)?,
         fence: columns.number()?,
+        wake_at: columns.instant()?,
         outcome: columns.code_or_none("outcome", AttemptOutcome::from_code)?,
         finished_at: columns.instant_or_none()?,
+        cancel_requested_at: columns.instant_or_none()?,
+        fingerprint: columns.number_or_none()?,
         worker: columns.next()?,
     }))
 }
 
-/// Cancels executions. One that runs loses its attempt: its runner's completion comes too late.
-pub(super) fn cancel(
-    connection: &Connection,
-    tenant: TenantId,
-    executions: &[ExecutionId],
+/// Ends an execution that was found in the same transaction and that no completion ends; the attempt that runs ends with it,
+/// as cancelled. Whoever waited for it is the caller's business.
+pub(super) fn end(
+    effects: &mut Effects<'_>,
+    current: &Current,
+    event: Event,
+    (reason, note): (Reason, Option<&str>),
     now: Timestamp,
-    idempotency: Option<&Idempotency>,
-) -> Done<Vec<Applied>> {
-    let mut cancel = connection.prepare_cached(include_str!("sql/executions/cancel.sql"))?;
-    let mut verdicts = Vec::with_capacity(executions.len());
-    for &execution in executions {
-        let Some(guard) = guard(connection, execution)?.filter(|guard| guard.tenant == tenant) else {
-            verdicts.push(Applied::Gone);
-            continue;
-        };
-        // The attempt that ends with it is the newest one, if that is running.
-        let runs = lifecycle::sources(Event::Succeed).contains(guard.state);
-        let changed = cancel.execute(params![
-            execution.as_bytes(),
-            tenant.0,
-            lifecycle::target(Event::Cancel).code(),
-            lifecycle::sources(Event::Cancel).mask(),
-            Reason::CancelledByUser.code(),
+) -> Done<()> {
+    let Current { of, state, attempt, started_at, .. } = current;
+    let runs = current.runs();
+    let mut end = effects.connection().prepare_cached(include_str!("sql/executions/end.sql"))?;
+    let changed = end.execute(params![
+        of.id.as_bytes(),
+        lifecycle::target(event).code(),
+        reason.code(),
+        now.millis(),
+        runs.then_some(AttemptOutcome::Cancelled.code()),
+        note,
+        lifecycle::sources(event).mask(),
+        attempt,
+    ])?;
+    expect_one(changed, of.id)?;
+    let attempt = started_at.filter(|_| runs).map(|started_at| EndedAttempt {
+        number: *attempt,
+        started_at,
+        error: None,
+        fingerprint: None,
+    });
+    effects.note(&Transition { of, from: Some(*state), event, at: now, reason: Some(reason), attempt })
+}
+
+/// Asks a running attempt to stop until `until`, and answers when its lease ends now. Asking again only makes it earlier.
+pub(super) fn ask(
+    connection: &Connection,
+    found: &Found,
+    (reason, note): (Reason, Option<&str>),
+    until: Timestamp,
+    now: Timestamp,
+) -> Done<Timestamp> {
+    let mut ask = connection.prepare_cached(include_str!("sql/executions/ask.sql"))?;
+    let until = ask.query_row(
+        params![
+            found.of.id.as_bytes(),
+            until.millis(),
             now.millis(),
-            runs.then_some(AttemptOutcome::Cancelled.code()),
-        ])?;
-        verdicts.push(if changed == 1 { Applied::Done } else { Applied::Stale { state: guard.state } });
-    }
-    if let Some(key) = idempotency.filter(|_| verdicts.iter().all(|verdict| *verdict == Applied::Done)) {
-        Keys::prepare(connection)?.remember(tenant, key)?;
-    }
-    Ok(verdicts)
+            reason.code(),
+            lifecycle::sources(Event::Succeed).mask(),
+            found.fence as i64,
+            note,
+        ],
+        |row| row.get(0),
+    )?;
+    Ok(Timestamp::from_millis(until))
 }
 
 /// Reads executions.
@@ -179,52 +325,6 @@ pub(super) fn get(connection: &Connection, tenant: TenantId, ids: &[ExecutionId]
         executions.push(found.next()?.map(|row| rows::execution(row, &mut texts)).transpose()?);
     }
     Ok(executions)
-}
-
-/// Lists executions, newest first.
-pub(super) fn list(connection: &Connection, query: &ExecutionQuery) -> Done<Page<Execution>> {
-    let from = query.from.map_or([0; 16], |from| *ExecutionId::floor(from).as_bytes());
-    let to = query.to.map_or([0xff; 16], |to| *ExecutionId::floor(to).as_bytes());
-    let end = query.before.map_or(to, |before| to.min(*before.as_bytes()));
-    let states = mask(&query.states);
-    let tenant = query.tenant.0;
-    let mut texts = Texts::default();
-    let mut items = Vec::new();
-    if let Some(job) = query.job {
-        let mut get = connection.prepare_cached(include_str!("sql/executions/get.sql"))?;
-        history::newest_first(connection, job, (from, end), |id| {
-            let mut found = get.query(params![id.as_bytes(), tenant])?;
-            if let Some(row) = found.next()? {
-                let execution = rows::execution(row, &mut texts)?;
-                if states & (1 << execution.state.code()) != 0 {
-                    items.push(execution);
-                }
-            }
-            Ok(items.len() <= query.limit)
-        })?;
-    } else {
-        let unhappy = states & !mask(&UNHAPPY) == 0;
-        let mut list = match unhappy {
-            true => connection.prepare_cached(include_str!("sql/executions/list_unhappy.sql"))?,
-            false => connection.prepare_cached(include_str!("sql/executions/list.sql"))?,
-        };
-        let mut found = list.query(params![from, end, tenant, states, query.limit as i64 + 1])?;
-        while let Some(row) = found.next()? {
-            items.push(rows::execution(row, &mut texts)?);
-        }
-    }
-    let has_more = items.len() > query.limit;
-    items.truncate(query.limit);
-    Ok(Page { items, has_more })
-}
-
-/// Final states other than success: rare, and often asked for. They have an index of their own.
-pub(super) const UNHAPPY: [State; 3] = [State::Dead, State::Cancelled, State::Skipped];
-
-/// The mask of `states`; of all when there are none.
-fn mask(states: &[State]) -> u16 {
-    let states = if states.is_empty() { &State::ALL[..] } else { states };
-    states.iter().fold(0, |mask, state| mask | 1 << state.code())
 }
 
 /// A mask as a guard of states in which both events may happen.
@@ -251,23 +351,4 @@ pub(super) fn list_attempts(connection: &Connection, tenant: TenantId, execution
         }
     }
     Ok(attempts)
-}
-
-/// Lists the skips of a job, newest first.
-pub(super) fn list_skips(connection: &Connection, tenant: TenantId, job: JobId, limit: usize) -> Done<Vec<Skip>> {
-    let mut list = connection.prepare_cached(include_str!("sql/skips/list.sql"))?;
-    let mut found = list.query(params![job.as_bytes(), tenant.0, limit as i64])?;
-    let mut skips = Vec::new();
-    while let Some(row) = found.next()? {
-        let mut columns = Columns::of(row);
-        skips.push(Skip {
-            tenant,
-            job,
-            to: columns.instant()?,
-            from: columns.instant()?,
-            reason: columns.code("reason", Reason::from_code)?,
-            recorded_at: columns.instant()?,
-        });
-    }
-    Ok(skips)
 }

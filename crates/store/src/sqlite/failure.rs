@@ -1,6 +1,7 @@
 //! From SQLite's errors to ours: what the caller must do about them.
 
 use campanile_model::error::{Error, Kind};
+use campanile_model::ids::ExecutionId;
 use rusqlite::ErrorCode;
 
 /// Why a command did not succeed. Either way its transaction is rolled back.
@@ -39,6 +40,14 @@ impl Failure {
             Failure::Sql(error) => classify(&error, location),
             Failure::Ours(error) => error,
         }
+    }
+}
+
+/// A guarded write that was judged in the same transaction must find its row.
+pub(super) fn expect_one(changed: usize, execution: ExecutionId) -> Done<()> {
+    match changed {
+        1 => Ok(()),
+        _ => Err(Failure::Ours(Error::new(Kind::Bug, format!("execution {execution} changed under its writer")))),
     }
 }
 

@@ -5,7 +5,7 @@
 //! same transaction; and the writer folds the tail into the tree in key order, in slices between its groups, when it has
 //! time. Readers look at both. A pair that is in both is the same pair, so a crash between any two slices is harmless.
 
-use super::failure::Done;
+use super::failure::{Done, Failure};
 use campanile_model::ids::{ExecutionId, JobId};
 use rusqlite::{Connection, params};
 use std::collections::VecDeque;
@@ -79,6 +79,30 @@ pub(super) fn newest_first(
     }
 }
 
+/// Takes a pruned execution out of its job's history. Where it is in the tail, the fold leaves it out: it is told by
+/// `note_pruned`.
+pub(super) fn remove(connection: &Connection, job: JobId, execution: ExecutionId) -> Done<usize> {
+    let mut delete = connection.prepare_cached(include_str!("sql/history/delete.sql"))?;
+    Ok(delete.execute([job.as_bytes(), execution.as_bytes()])?)
+}
+
+/// The key under which `meta` keeps the newest execution that was ever pruned.
+const PRUNED_UPTO: &str = "pruned_upto";
+
+/// Notes that executions up to this one were pruned.
+pub(super) fn note_pruned(connection: &Connection, upto: ExecutionId) -> Done<()> {
+    if pruned_upto(connection)?.is_none_or(|before| before < *upto.as_bytes()) {
+        super::put_meta(connection, PRUNED_UPTO, &upto.to_string())?;
+    }
+    Ok(())
+}
+
+fn pruned_upto(connection: &Connection) -> Done<Option<[u8; 16]>> {
+    let Some(text) = super::get_meta(connection, PRUNED_UPTO)? else { return Ok(None) };
+    let id: ExecutionId = text.parse().map_err(|_| Failure::corrupt("newest pruned execution"))?;
+    Ok(Some(*id.as_bytes()))
+}
+
 fn second(pair: &[u8]) -> [u8; 16] {
     let mut id = [0; 16];
     id.copy_from_slice(&pair[16..PAIR_BYTES]);
@@ -121,10 +145,16 @@ impl Fold {
             self.sort(connection)?;
         }
         let mut insert = connection.prepare_cached(include_str!("sql/history/insert.sql"))?;
+        let mut exists = connection.prepare_cached(include_str!("sql/history/exists.sql"))?;
+        let pruned = pruned_upto(connection)?;
         for _ in 0..SLICE_PAIRS {
             let Some(pair) = self.sorted.pop_front() else { break };
             let (job, execution) = pair.split_at(16);
-            insert.execute([job, execution])?;
+            // What was pruned while it was in the tail stays out. Newer ones need not be looked for.
+            let may_be_gone = pruned.is_some_and(|pruned| execution <= &pruned[..]);
+            if !may_be_gone || exists.exists([execution])? {
+                insert.execute([job, execution])?;
+            }
         }
         if self.sorted.is_empty() {
             connection.prepare_cached(include_str!("sql/history/cut_tail.sql"))?.execute([self.upto])?;

@@ -5,6 +5,7 @@ use super::failure::{Done, Failure};
 use super::keys::{Keys, Used};
 use super::rows::{self, Columns, Texts};
 use super::shards::{self, ShardSet};
+use super::watches;
 use campanile_model::error::{Error, Kind};
 use campanile_model::ids::{JobId, TenantId};
 use campanile_model::job::{Job, JobState};
@@ -37,6 +38,7 @@ pub(super) fn put(connection: &Connection, writes: &[JobWrite]) -> Done<Vec<Put>
 }
 
 struct Statements<'c> {
+    connection: &'c Connection,
     insert: CachedStatement<'c>,
     update: CachedStatement<'c>,
     get_guard: CachedStatement<'c>,
@@ -48,6 +50,7 @@ struct Statements<'c> {
 impl<'c> Statements<'c> {
     fn prepare(connection: &'c Connection) -> Done<Self> {
         Ok(Self {
+            connection,
             insert: connection.prepare_cached(include_str!("sql/jobs/insert.sql"))?,
             update: connection.prepare_cached(include_str!("sql/jobs/update.sql"))?,
             get_guard: connection.prepare_cached(include_str!("sql/jobs/get_guard.sql"))?,
@@ -72,6 +75,7 @@ impl<'c> Statements<'c> {
             Expected::Version(version) => self.update(job, version, seq)?,
         };
         if verdict == Put::Done {
+            watches::job_written(self.connection, job)?;
             if let Some(skip) = &write.skip {
                 insert_skip(&mut self.put_skip, skip)?;
             }
@@ -112,7 +116,7 @@ impl<'c> Statements<'c> {
             return Ok(Put::NameTaken { id });
         }
         bind_job(&mut self.update, job, seq)?;
-        self.update.raw_bind_parameter(31, expected)?;
+        self.update.raw_bind_parameter(40, expected)?;
         match self.update.raw_execute()? {
             1 => Ok(Put::Done),
             _ => Err(Error::new(Kind::Bug, format!("job {} changed under its writer", job.id)).into()),
@@ -125,7 +129,7 @@ impl<'c> Statements<'c> {
     }
 }
 
-/// Binds parameters 1 to 30 of `insert.sql` and `update.sql`.
+/// Binds parameters 1 to 39 of `insert.sql` and `update.sql`.
 fn bind_job(statement: &mut CachedStatement<'_>, job: &Job, seq: u64) -> Done<()> {
     let (mode, n) = rows::catch_up_code(job.catch_up.mode);
     let millis = |instant: Option<Timestamp>| instant.map(Timestamp::millis);
@@ -160,6 +164,15 @@ fn bind_job(statement: &mut CachedStatement<'_>, job: &Job, seq: u64) -> Done<()
     s.raw_bind_parameter(28, job.created_at.millis())?;
     s.raw_bind_parameter(29, &*job.action.config)?;
     s.raw_bind_parameter(30, &*job.payload)?;
+    s.raw_bind_parameter(31, &*job.target)?;
+    s.raw_bind_parameter(32, job.catch_up.drip_ms as i64)?;
+    s.raw_bind_parameter(33, job.overlap.code())?;
+    s.raw_bind_parameter(34, job.expect.start_within_ms.map(|ms| ms as i64))?;
+    s.raw_bind_parameter(35, job.expect.finish_within_ms.map(|ms| ms as i64))?;
+    s.raw_bind_parameter(36, job.expect.success_every_ms.map(|ms| ms as i64))?;
+    s.raw_bind_parameter(37, rows::encode_blackouts(&job.blackouts))?;
+    s.raw_bind_parameter(38, job.retry.total_timeout_ms.map(|ms| ms as i64))?;
+    s.raw_bind_parameter(39, millis(job.paused_until))?;
     Ok(())
 }
 
@@ -227,6 +240,18 @@ fn prefix_end(prefix: &str) -> Option<String> {
         }
     }
     None
+}
+
+/// Reads paused jobs whose pause is over.
+pub(super) fn load_resumable(connection: &Connection, now: Timestamp, limit: usize) -> Done<Vec<Job>> {
+    let mut load = connection.prepare_cached(include_str!("sql/jobs/load_resumable.sql"))?;
+    let mut found = load.query(params![now.millis(), JobState::Paused.code(), limit as i64])?;
+    let mut texts = Texts::default();
+    let mut jobs = Vec::new();
+    while let Some(row) = found.next()? {
+        jobs.push(rows::job(row, &mut texts)?);
+    }
+    Ok(jobs)
 }
 
 /// Reads jobs in the order of their newest writes.

@@ -8,7 +8,11 @@ use rusqlite::Connection;
 pub(super) const APPLICATION_ID: i32 = 0x4361_6d70;
 
 /// All migrations, first one first; the first is number 1. Never edit one that was released.
-pub(super) const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_start.sql")];
+pub(super) const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_start.sql"),
+    include_str!("migrations/0002_life.sql"),
+    include_str!("migrations/0003_upkeep.sql"),
+];
 
 /// The number of the newest migration this binary knows.
 pub(super) const NEWEST: u32 = MIGRATIONS.len() as u32;

@@ -13,8 +13,9 @@
 //! A lock file beside the database keeps a second process out. The header's application id tells our files from others,
 //! its user version tells what a newer release wrote; neither kind is touched.
 //!
-//! Reading order: `writer`, `reader`, `checkpointer`, `migrations`, then the verbs by noun: `jobs`, `shards`, `executions`, `history`,
-//! `attempts`; `rows` and `failure` translate.
+//! Reading order: `writer`, `reader`, `checkpointer`, `migrations`; then the verbs by noun, as they stand below, with `effects` for
+//! what follows from every change of state; then lists and upkeep (`listing`, `stats`, `prune`, `reconcile`, `operations`)
+//! and notifications (`endpoints`, `outbox`, `watches`, and what the writer has `known` of them); `rows` and `failure` translate.
 
 mod writer;
 mod reader;
@@ -26,26 +27,51 @@ mod due;
 mod shards;
 mod executions;
 mod history;
+mod claims;
 mod attempts;
+mod leases;
+mod overlaps;
+mod capacities;
+mod cancels;
+mod dead;
+mod progress;
+mod effects;
+mod remembered;
 mod keys;
 mod counters;
+mod listing;
+mod stats;
+mod prune;
+mod reconcile;
+mod operations;
+mod endpoints;
+mod outbox;
+mod watches;
+mod known;
 mod rows;
 mod failure;
 
+use campanile_model::capacity::{Capacity, Count, Scope};
 use campanile_model::error::{Error, Kind, Result};
-use campanile_model::execution::{Attempt, Execution};
-use campanile_model::ids::{ExecutionId, JobId, TenantId};
+use campanile_model::execution::{Attempt, Execution, LogLine, Progress};
+use campanile_model::ids::{EndpointId, ExecutionId, JobId, OperationId, TenantId};
 use campanile_model::job::Job;
+use campanile_model::limits;
+use campanile_model::notify::{Broken, Delivery, Endpoint, Tried};
+use campanile_model::operation::{Operation, OperationState};
 use campanile_model::shard::{ShardFence, ShardId};
+use campanile_model::stats::{Rollup, StatsQuery};
 use campanile_model::store::{
-    Answer, Applied, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DueQuery, ExecutionQuery, Expired,
-    Extension, FireBatch, FireVerdict, Idempotency, JobKey, JobQuery, JobWrite, Page, PlannedJob, Put, Skip, Store,
-    StoreStatus, Waiting, WaitingQuery,
+    Answer, Applied, CancelBatch, Cancelled, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DeadGroup,
+    Deferral, DueQuery, ExecutionPage, ExecutionQuery, Extended, Extension, FireBatch, FireVerdict, JobKey, JobQuery,
+    JobWrite, Moved, Page, PlannedJob, Pruned, Put, Replay, Retention, RunningAttempt, Skip, Store, StoreStatus,
+    Waiting, WaitingQuery,
 };
 use campanile_model::time::Timestamp;
 use checkpointer::Checkpointer;
 use failure::classify;
 use lock::Lock;
+use parking_lot::Mutex;
 use reader::Readers;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use std::path::PathBuf;
@@ -90,7 +116,7 @@ const COPY_PAGES: i64 = 4_096;
 /// Page cache of a reader, beside what it maps.
 const READER_CACHE_BYTES: i64 = 4 << 20;
 /// Prepared statements kept per connection; more than there are `.sql` files.
-const STATEMENTS_MAX: usize = 64;
+const STATEMENTS_MAX: usize = 256;
 /// The key under which `meta` keeps the zone database that the cursors were computed with.
 const ZONE_DATABASE: &str = "zone_database";
 
@@ -101,6 +127,9 @@ pub struct SqliteStore {
     readers: Readers,
     writer: Writer,
     due: Arc<due::Rest>,
+    /// Executions that got their turn by a verb that cannot tell: the next one that can does.
+    untold: Mutex<Vec<Waiting>>,
+    pruned: Mutex<prune::Progress>,
     location: Arc<str>,
     _lock: Lock,
 }
@@ -120,7 +149,23 @@ impl SqliteStore {
         let writer = Writer::start(connection, location.to_string())?;
         let readers = Readers::start(readers, location.clone())?;
         let checkpointer = Checkpointer::start(checkpointer, COPY_PAGES)?;
-        Ok(Self { _checkpointer: checkpointer, readers, writer, due: Arc::default(), location, _lock: lock })
+        Ok(Self {
+            _checkpointer: checkpointer,
+            readers,
+            writer,
+            due: Arc::default(),
+            untold: Mutex::default(),
+            pruned: Mutex::default(),
+            location,
+            _lock: lock,
+        })
+    }
+
+    /// Keeps what got its turn until somebody can be told.
+    fn tell_later(&self, ready: Vec<Waiting>) {
+        if !ready.is_empty() {
+            self.untold.lock().extend(ready);
+        }
     }
 
     /// Limits the size of the file, as a full disk would. For tests.
@@ -222,6 +267,27 @@ impl Store for SqliteStore {
         self.readers.run(move |c| jobs::list(c, &query)).await
     }
 
+    async fn load_resumable(&self, now: Timestamp, limit: usize) -> Result<Vec<Job>> {
+        self.readers.run(move |c| jobs::load_resumable(c, now, limit)).await
+    }
+
+    async fn put_capacity(&self, capacity: Capacity) -> Result<()> {
+        self.writer.run(1, move |c| capacities::put(c, &capacity)).await
+    }
+
+    async fn delete_capacity(&self, tenant: TenantId, scope: Scope, name: &str) -> Result<bool> {
+        let name = name.to_owned();
+        self.writer.run(1, move |c| capacities::delete(c, tenant, scope, &name)).await
+    }
+
+    async fn list_capacities(&self, tenant: Option<TenantId>) -> Result<Vec<Capacity>> {
+        self.readers.run(move |c| capacities::list(c, tenant)).await
+    }
+
+    async fn counts(&self, tenant: Option<TenantId>) -> Result<Vec<Count>> {
+        self.readers.run(move |c| capacities::counts(c, tenant)).await
+    }
+
     async fn open_shards(&self, shards: &[ShardId], owner: &str) -> Result<Vec<ShardFence>> {
         let (shards, owner) = (shards.to_vec(), owner.to_owned());
         self.writer.run(shards.len(), move |c| shards::open(c, &shards, &owner)).await
@@ -242,7 +308,8 @@ impl Store for SqliteStore {
             return Ok(FireVerdict::Fired(Vec::new()));
         }
         let rows = batch.fires.len() + batch.skips.len();
-        let verdict = self.writer.run(rows, move |c| executions::fire(c, &batch)).await?;
+        let (verdict, ready) = self.writer.run(rows, move |c| executions::fire(c, &batch)).await?;
+        self.tell_later(ready);
         if let FireVerdict::Fired(fired) = &verdict {
             self.writer.note_fires(fired.len());
         }
@@ -265,40 +332,96 @@ impl Store for SqliteStore {
         if claims.is_empty() {
             return Ok(Vec::new());
         }
-        self.writer.run(claims.len(), move |c| attempts::claim(c, &claims)).await
+        let (verdicts, ready) = self.writer.run(claims.len(), move |c| claims::claim(c, &claims)).await?;
+        self.tell_later(ready);
+        Ok(verdicts)
     }
 
-    async fn extend(&self, extensions: Vec<Extension>) -> Result<Vec<Applied>> {
+    async fn defer(&self, deferrals: Vec<Deferral>) -> Result<Vec<Applied>> {
+        if deferrals.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.writer.run(deferrals.len(), move |c| leases::defer(c, &deferrals)).await
+    }
+
+    async fn extend(&self, extensions: Vec<Extension>) -> Result<Vec<Extended>> {
         if extensions.is_empty() {
             return Ok(Vec::new());
         }
-        self.writer.run(extensions.len(), move |c| attempts::extend(c, &extensions)).await
+        self.writer.run(extensions.len(), move |c| leases::extend(c, &extensions)).await
     }
 
-    async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<Applied>> {
+    async fn complete(&self, completions: Vec<Completion>) -> Result<Moved> {
         if completions.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Moved::default());
         }
-        self.writer.run(completions.len(), move |c| attempts::complete(c, &completions)).await
+        let mut moved = self.writer.run(completions.len(), move |c| attempts::complete(c, &completions)).await?;
+        moved.ready.append(&mut self.untold.lock());
+        Ok(moved)
     }
 
-    async fn load_expired(&self, now: Timestamp, live_nodes: &[String], limit: usize) -> Result<Vec<Expired>> {
+    async fn load_running(&self, executions: &[ExecutionId]) -> Result<Vec<Option<RunningAttempt>>> {
+        let ids = executions.to_vec();
+        self.readers.run(move |c| leases::load_running(c, &ids)).await
+    }
+
+    async fn load_expired(&self, now: Timestamp, limit: usize) -> Result<Vec<RunningAttempt>> {
+        self.readers.run(move |c| leases::load_expired(c, now, limit)).await
+    }
+
+    async fn load_orphans(&self, live_nodes: &[String], limit: usize) -> Result<Vec<RunningAttempt>> {
         let live_nodes = live_nodes.iter().cloned().collect();
-        self.readers.run(move |c| attempts::load_expired(c, now, &live_nodes, limit)).await
+        self.readers.run(move |c| leases::load_orphans(c, &live_nodes, limit)).await
     }
 
-    async fn cancel(
+    async fn cancel(&self, batch: CancelBatch) -> Result<Cancelled> {
+        if batch.targets.is_empty() {
+            return Ok(Cancelled::default());
+        }
+        let births = cancels::births(&batch);
+        let mut cancelled = self.writer.run(batch.targets.len(), move |c| cancels::cancel(c, &batch)).await?;
+        self.writer.note_fires(births);
+        cancelled.ready.append(&mut self.untold.lock());
+        Ok(cancelled)
+    }
+
+    async fn replay(&self, tenant: TenantId, replays: Vec<Replay>, now: Timestamp) -> Result<Moved> {
+        if replays.is_empty() {
+            return Ok(Moved::default());
+        }
+        self.writer.run(replays.len(), move |c| dead::replay(c, tenant, &replays, now)).await
+    }
+
+    async fn bury(
         &self,
         tenant: TenantId,
         executions: Vec<ExecutionId>,
+        note: &str,
         now: Timestamp,
-        idempotency: Option<Idempotency>,
     ) -> Result<Vec<Applied>> {
         if executions.is_empty() {
             return Ok(Vec::new());
         }
-        let work = move |c: &Connection| executions::cancel(c, tenant, &executions, now, idempotency.as_ref());
-        self.writer.run(1, work).await
+        let note = note.to_owned();
+        self.writer.run(executions.len(), move |c| dead::bury(c, tenant, &executions, &note, now)).await
+    }
+
+    async fn dead_groups(&self, tenant: TenantId, limit: usize) -> Result<Vec<DeadGroup>> {
+        self.readers.run(move |c| dead::groups(c, tenant, limit)).await
+    }
+
+    async fn progress(&self, tenant: TenantId, execution: ExecutionId) -> Result<Option<Progress>> {
+        self.readers.run(move |c| progress::get(c, tenant, execution)).await
+    }
+
+    async fn list_logs(
+        &self,
+        tenant: TenantId,
+        execution: ExecutionId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<(u64, LogLine)>> {
+        self.readers.run(move |c| progress::list_logs(c, tenant, execution, after, limit)).await
     }
 
     async fn get_executions(&self, tenant: TenantId, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>> {
@@ -306,17 +429,129 @@ impl Store for SqliteStore {
         self.readers.run(move |c| executions::get(c, tenant, &ids)).await
     }
 
-    async fn list_executions(&self, query: &ExecutionQuery) -> Result<Page<Execution>> {
+    async fn list_executions(&self, query: &ExecutionQuery) -> Result<ExecutionPage> {
         let query = query.clone();
-        self.readers.run(move |c| executions::list(c, &query)).await
+        self.readers.run(move |c| listing::list(c, &query, limits::SCAN_ROWS_MAX)).await
     }
 
     async fn list_attempts(&self, tenant: TenantId, execution: ExecutionId) -> Result<Vec<Attempt>> {
         self.readers.run(move |c| executions::list_attempts(c, tenant, execution)).await
     }
 
-    async fn list_skips(&self, tenant: TenantId, job: JobId, limit: usize) -> Result<Vec<Skip>> {
-        self.readers.run(move |c| executions::list_skips(c, tenant, job, limit)).await
+    async fn list_skips(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        within: Option<(Timestamp, Timestamp)>,
+        limit: usize,
+    ) -> Result<Vec<Skip>> {
+        self.readers.run(move |c| listing::list_skips(c, tenant, job, within, limit)).await
+    }
+
+    async fn stats(&self, query: &StatsQuery) -> Result<Vec<Rollup>> {
+        let query = query.clone();
+        self.readers.run(move |c| stats::list(c, &query)).await
+    }
+
+    async fn prune(&self, retention: &Retention, now: Timestamp, limit: usize) -> Result<Pruned> {
+        if limit == 0 {
+            return Ok(Pruned::default());
+        }
+        let rows_max = limits::SCAN_ROWS_MAX;
+        let order = Arc::new(prune::Order { retention: retention.clone(), now, limit, rows_max });
+        let progress = self.pruned.lock().clone();
+        let found = self.readers.run({
+            let order = order.clone();
+            move |c| prune::find(c, &order, progress)
+        });
+        let found = found.await?;
+        let progress = found.progress.clone();
+        let (pruned, all) = self.writer.run(limit, move |c| prune::delete(c, &order, &found)).await?;
+        if all {
+            *self.pruned.lock() = progress;
+        }
+        Ok(pruned)
+    }
+
+    async fn reconcile(&self) -> Result<u64> {
+        let drift = self.readers.run(reconcile::find).await?;
+        let by = drift.sum();
+        if by > 0 {
+            self.writer.run(drift.len(), move |c| reconcile::correct(c, &drift)).await?;
+        }
+        Ok(by)
+    }
+
+    async fn put_operation(&self, operation: Operation, expected: Option<OperationState>) -> Result<bool> {
+        self.writer.run(1, move |c| operations::put(c, &operation, expected)).await
+    }
+
+    async fn get_operation(&self, tenant: TenantId, id: OperationId) -> Result<Option<Operation>> {
+        self.readers.run(move |c| operations::get(c, tenant, id)).await
+    }
+
+    async fn list_operations(
+        &self,
+        tenant: TenantId,
+        before: Option<OperationId>,
+        limit: usize,
+    ) -> Result<Page<Operation>> {
+        self.readers.run(move |c| operations::list(c, tenant, before, limit)).await
+    }
+
+    async fn load_operations(&self, limit: usize) -> Result<Vec<Operation>> {
+        self.readers.run(move |c| operations::load(c, limit)).await
+    }
+
+    async fn put_endpoint(&self, endpoint: Endpoint) -> Result<()> {
+        self.writer.run(1, move |c| endpoints::put(c, &endpoint)).await
+    }
+
+    async fn delete_endpoint(&self, tenant: TenantId, id: EndpointId) -> Result<bool> {
+        loop {
+            if let Some(was_there) = self.writer.run(1, move |c| endpoints::delete(c, tenant, id)).await? {
+                return Ok(was_there);
+            }
+        }
+    }
+
+    async fn list_endpoints(&self, tenant: TenantId) -> Result<Vec<Endpoint>> {
+        self.readers.run(move |c| endpoints::list(c, tenant)).await
+    }
+
+    async fn load_deliveries(
+        &self,
+        now: Timestamp,
+        except: &[EndpointId],
+        limit: usize,
+    ) -> Result<Vec<(Delivery, Endpoint)>> {
+        let except = except.to_vec();
+        self.readers.run(move |c| outbox::load(c, endpoints::list_all(c)?, (now, &except), limit)).await
+    }
+
+    async fn settle_deliveries(&self, tried: Vec<Tried>) -> Result<()> {
+        if tried.is_empty() {
+            return Ok(());
+        }
+        self.writer.run(tried.len(), move |c| outbox::settle(c, &tried)).await
+    }
+
+    async fn list_deliveries(
+        &self,
+        tenant: TenantId,
+        endpoint: EndpointId,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Page<Delivery>> {
+        self.readers.run(move |c| outbox::list(c, tenant, endpoint, before, limit)).await
+    }
+
+    async fn replay_delivery(&self, tenant: TenantId, endpoint: EndpointId, seq: u64, now: Timestamp) -> Result<bool> {
+        self.writer.run(1, move |c| outbox::replay(c, tenant, endpoint, seq, now)).await
+    }
+
+    async fn break_watches(&self, now: Timestamp, limit: usize) -> Result<Vec<Broken>> {
+        self.writer.run(limit, move |c| watches::break_due(c, now, limit)).await
     }
 
     async fn recall(&self, tenant: TenantId, scope: &str, key: &str, now: Timestamp) -> Result<Option<(u128, Answer)>> {

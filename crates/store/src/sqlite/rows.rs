@@ -5,11 +5,14 @@ use campanile_model::action::{ActionKind, ActionSpec};
 use campanile_model::catch_up::{CatchUp, CatchUpMode};
 use campanile_model::execution::{Attempt, AttemptError, AttemptOutcome, Execution, Reason, Response};
 use campanile_model::ids::{ExecutionId, FireKind, JobId, TenantId};
-use campanile_model::job::{Cursor, Job, JobState, Priority, Window};
+use campanile_model::job::{Blackout, Cursor, Job, JobState, Priority, Window};
 use campanile_model::lifecycle::State;
+use campanile_model::notify::Expectation;
+use campanile_model::overlap::Overlap;
 use campanile_model::queue::Dispatch;
 use campanile_model::retry::{Backoff, RetryPolicy};
 use campanile_model::schedule::Schedule;
+use campanile_model::stats::{BUCKETS, Tally};
 use campanile_model::store::PlannedJob;
 use campanile_model::time::Timestamp;
 use rusqlite::Row;
@@ -19,7 +22,13 @@ use std::sync::Arc;
 
 /// Texts that many rows share (plans, pools, configs): each is allocated once per query.
 #[derive(Default)]
-pub(super) struct Texts(HashSet<Arc<str>>);
+pub(super) struct Texts {
+    known: HashSet<Arc<str>>,
+    /// The ones asked for last: neighbours mostly share theirs.
+    last: [Option<Arc<str>>; 4],
+    turn: usize,
+    no_blackouts: Arc<[Blackout]>,
+}
 
 impl Texts {
     /// More different ones than this are not worth remembering.
@@ -31,14 +40,19 @@ impl Texts {
         if text.len() > Self::BYTES_MAX {
             return text.into();
         }
-        if let Some(known) = self.0.get(text) {
-            return known.clone();
+        if let Some(last) = self.last.iter().flatten().find(|last| ***last == *text) {
+            return last.clone();
         }
-        let new: Arc<str> = text.into();
-        if self.0.len() < Self::COUNT_MAX {
-            self.0.insert(new.clone());
+        let shared = match self.known.get(text) {
+            Some(known) => known.clone(),
+            None => text.into(),
+        };
+        if self.known.len() < Self::COUNT_MAX {
+            self.known.insert(shared.clone());
         }
-        new
+        self.last[self.turn % self.last.len()] = Some(shared.clone());
+        self.turn += 1;
+        shared
     }
 }
 
@@ -62,9 +76,19 @@ impl<'r, 's> Columns<'r, 's> {
         self.at += count;
     }
 
+    pub(super) fn back(&mut self, count: usize) -> &mut Self {
+        self.at -= count;
+        self
+    }
+
     pub(super) fn text(&mut self) -> Done<&'r str> {
         self.at += 1;
         self.row.get_ref(self.at - 1)?.as_str().map_err(|_| Failure::corrupt("text"))
+    }
+
+    pub(super) fn text_or_none(&mut self) -> Done<Option<&'r str>> {
+        self.at += 1;
+        self.row.get_ref(self.at - 1)?.as_str_or_null().map_err(|_| Failure::corrupt("text"))
     }
 
     pub(super) fn number(&mut self) -> Done<u64> {
@@ -112,7 +136,16 @@ impl<'r, 's> Columns<'r, 's> {
             backoff: self.code("backoff", Backoff::from_code)?,
             initial_delay_ms: self.number()?,
             max_delay_ms: self.number()?,
+            total_timeout_ms: self.number_or_none()?,
         })
+    }
+
+    pub(super) fn number_or_none(&mut self) -> Done<Option<u64>> {
+        Ok(self.next::<Option<i64>>()?.map(|number| number as u64))
+    }
+
+    pub(super) fn overlap(&mut self) -> Done<Overlap> {
+        self.code("overlap", Overlap::from_code)
     }
 
     fn error(&mut self) -> Done<Option<AttemptError>> {
@@ -122,7 +155,7 @@ impl<'r, 's> Columns<'r, 's> {
     }
 }
 
-/// The columns that the wheel needs; the first sixteen of every query for jobs.
+/// The columns that the wheel needs; the first ones of every query for jobs.
 pub(super) fn planned(columns: &mut Columns<'_, '_>, texts: &mut Texts) -> Done<PlannedJob> {
     Ok(PlannedJob {
         id: columns.job_id()?,
@@ -137,7 +170,18 @@ pub(super) fn planned(columns: &mut Columns<'_, '_>, texts: &mut Texts) -> Done<
         priority: columns.code("priority", Priority::from_code)?,
         pool: texts.share(columns.text()?),
         action: columns.code("action", ActionKind::from_code)?,
+        target: texts.share(columns.text()?),
         catch_up: catch_up(columns)?,
+        overlap: columns.overlap()?,
+        expect: Expectation {
+            start_within_ms: columns.number_or_none()?,
+            finish_within_ms: columns.number_or_none()?,
+            success_every_ms: columns.number_or_none()?,
+        },
+        blackouts: match columns.text()? {
+            "" => texts.no_blackouts.clone(),
+            text => decode_blackouts(text).ok_or_else(|| Failure::corrupt("blackouts"))?,
+        },
     })
 }
 
@@ -161,10 +205,15 @@ pub(super) fn job(row: &Row<'_>, texts: &mut Texts) -> Done<Job> {
         priority: planned.priority,
         pool: planned.pool,
         catch_up: planned.catch_up,
+        overlap: planned.overlap,
+        expect: planned.expect,
+        blackouts: planned.blackouts,
+        target: planned.target,
         tags: decode_tags(columns.text()?),
         state: planned.state,
         version: planned.version,
         created_at: columns.instant()?,
+        paused_until: columns.instant_or_none()?,
         updated_at: planned.updated_at,
         cursor: planned.cursor,
         action: ActionSpec { kind: planned.action, config: texts.share(columns.text()?) },
@@ -184,6 +233,8 @@ pub(super) fn dispatch(columns: &mut Columns<'_, '_>, texts: &mut Texts) -> Done
         attempt: columns.next()?,
         priority: columns.code("priority", Priority::from_code)?,
         action: columns.code("action", ActionKind::from_code)?,
+        target: texts.share(columns.text()?),
+        queued_at: None,
     })
 }
 
@@ -205,13 +256,25 @@ pub(super) fn execution(row: &Row<'_>, texts: &mut Texts) -> Done<Execution> {
         priority: columns.code("priority", Priority::from_code)?,
         pool: texts.share(columns.text()?),
         action: columns.code("action", ActionKind::from_code)?,
+        target: texts.share(columns.text()?),
+        overlap: columns.overlap()?,
+        covers_from: columns.instant_or_none()?,
         wake_at: columns.instant()?,
         fired_at: columns.instant()?,
+        queued_at: columns.instant_or_none()?,
+        claimed_at: columns.instant_or_none()?,
+        first_started_at: columns.instant_or_none()?,
         started_at: columns.instant_or_none()?,
         finished_at: columns.instant_or_none()?,
         worker: columns.next()?,
         outcome: columns.code_or_none("outcome", AttemptOutcome::from_code)?,
         error: columns.error()?,
+        fingerprint: columns.number_or_none()?,
+        deliveries: columns.next()?,
+        losses: columns.next()?,
+        attempts_from: columns.next()?,
+        cancel_requested_at: columns.instant_or_none()?,
+        note: columns.next()?,
     })
 }
 
@@ -240,9 +303,10 @@ fn catch_up(columns: &mut Columns<'_, '_>) -> Done<CatchUp> {
         1 => CatchUpMode::Last,
         2 => CatchUpMode::All,
         3 => CatchUpMode::LastN(n),
+        4 => CatchUpMode::Coalesced,
         _ => return Err(Failure::corrupt("catch-up mode")),
     };
-    Ok(CatchUp { mode, max_age_ms: columns.number()? })
+    Ok(CatchUp { mode, max_age_ms: columns.number()?, drip_ms: columns.number()? })
 }
 
 /// The number of a catch-up mode and its count; never reused.
@@ -252,7 +316,54 @@ pub(super) fn catch_up_code(mode: CatchUpMode) -> (u8, u32) {
         CatchUpMode::Last => (1, 0),
         CatchUpMode::All => (2, 0),
         CatchUpMode::LastN(n) => (3, n),
+        CatchUpMode::Coalesced => (4, 0),
     }
+}
+
+/// Ranges of milliseconds, a line each.
+pub(super) fn encode_blackouts(blackouts: &[Blackout]) -> String {
+    let lines: Vec<_> = blackouts.iter().map(|b| format!("{} {}", b.from.millis(), b.to.millis())).collect();
+    lines.join("\n")
+}
+
+fn decode_blackouts(text: &str) -> Option<Arc<[Blackout]>> {
+    let instant = |text: &str| text.parse().ok().map(Timestamp::from_millis);
+    let range = |line: &str| {
+        let (from, to) = line.split_once(' ')?;
+        Some(Blackout { from: instant(from)?, to: instant(to)? })
+    };
+    text.lines().map(range).collect()
+}
+
+/// What a rollup counts, from column `at` on: five numbers and two histograms.
+pub(super) fn tally(row: &Row<'_>, at: usize) -> rusqlite::Result<Tally> {
+    let number = |i: usize| row.get::<_, i64>(at + i).map(|number| number as u64);
+    let histogram = |i: usize| Ok::<_, rusqlite::Error>(decode_histogram(row.get_ref(at + i)?.as_blob()?));
+    Ok(Tally {
+        succeeded: number(0)?,
+        failed: number(1)?,
+        dead: number(2)?,
+        cancelled: number(3)?,
+        skipped: number(4)?,
+        lateness: histogram(5)?,
+        duration: histogram(6)?,
+    })
+}
+
+/// The counts of a histogram, as a rollup stores them: 32 bits each, little-endian, without zeros at the end.
+pub(super) fn encode_histogram(counts: &[u64; BUCKETS]) -> Vec<u8> {
+    let used = counts.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
+    let narrow = |count: &u64| u32::try_from(*count).unwrap_or(u32::MAX).to_le_bytes();
+    counts[..used].iter().flat_map(narrow).collect()
+}
+
+/// The same back.
+pub(super) fn decode_histogram(bytes: &[u8]) -> [u64; BUCKETS] {
+    let mut counts = [0; BUCKETS];
+    for (count, bytes) in counts.iter_mut().zip(bytes.as_chunks().0) {
+        *count = u64::from(u32::from_le_bytes(*bytes));
+    }
+    counts
 }
 
 /// Tags have no control characters, so a line each.
@@ -260,7 +371,7 @@ pub(super) fn encode_tags(tags: &[String]) -> String {
     tags.join("\n")
 }
 
-fn decode_tags(text: &str) -> Vec<String> {
+pub(super) fn decode_tags(text: &str) -> Vec<String> {
     text.split('\n').filter(|tag| !tag.is_empty()).map(str::to_owned).collect()
 }
 
@@ -331,6 +442,25 @@ mod tests {
         for text in ["", "cron", "cron a b c", "every 1", "at x", "weekly"] {
             assert_eq!(decode_schedule(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn blackouts_and_histograms_come_back_as_they_were_written() {
+        let blackout = |from, to| Blackout { from: Timestamp::from_millis(from), to: Timestamp::from_millis(to) };
+        for blackouts in [vec![blackout(0, 1)], vec![blackout(-5, i64::MAX), blackout(7, 9)]] {
+            assert_eq!(decode_blackouts(&encode_blackouts(&blackouts)).as_deref(), Some(&blackouts[..]));
+        }
+        assert_eq!(encode_blackouts(&[]), "");
+        for text in ["1", "1 x", "1 2 3"] {
+            assert_eq!(decode_blackouts(text), None, "{text}");
+        }
+        let mut counts = [0; BUCKETS];
+        assert_eq!(encode_histogram(&counts), [0u8; 0]);
+        (counts[0], counts[7]) = (3, 1 << 20);
+        assert_eq!(encode_histogram(&counts).len(), 32);
+        assert_eq!(decode_histogram(&encode_histogram(&counts)), counts);
+        counts[BUCKETS - 1] = u64::MAX;
+        assert_eq!(decode_histogram(&encode_histogram(&counts))[BUCKETS - 1], u64::from(u32::MAX));
     }
 
     #[test]

@@ -12,6 +12,8 @@
 
 use super::failure::{Done, Failure, classify, classify_commit};
 use super::history::Fold;
+use super::known;
+use super::remembered;
 use campanile_model::error::{Error, Kind, Result};
 use rusqlite::Connection;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -227,6 +229,7 @@ fn transact(connection: &Connection, group: &mut [Box<dyn Command>], location: &
 }
 
 fn begin(connection: &Connection, location: &str) -> Result<(), Trouble> {
+    known::begun();
     let begun = connection.prepare_cached("BEGIN IMMEDIATE").and_then(|mut begin| begin.execute([]));
     begun.map(|_| ()).map_err(|error| Trouble::Transaction(classify(&error, location)))
 }
@@ -241,6 +244,8 @@ fn commit(connection: &Connection, location: &str) -> Result<(), Trouble> {
 
 /// Some failures (full, out of memory, I/O) have rolled back already.
 fn roll_back(connection: &Connection) {
+    known::rolled_back();
+    remembered::forget();
     if !connection.is_autocommit()
         && let Err(error) = connection.execute_batch("ROLLBACK")
     {

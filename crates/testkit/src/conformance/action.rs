@@ -1,7 +1,7 @@
 //! What every action must do, whatever it does.
 
 use campanile_model::JobId;
-use campanile_model::action::{Action, ActionSpec, Registry, Work};
+use campanile_model::action::{Action, ActionKind, ActionSpec, Registry, Work};
 use campanile_model::execution::Outcome;
 use campanile_model::{ExecutionId, TenantId, Timestamp, limits};
 use std::sync::Arc;
@@ -28,6 +28,7 @@ macro_rules! action_suite {
                     the_canonical_config_is_a_fixed_point,
                     junk_is_refused_with_pointers,
                     unknown_fields_are_refused_by_name,
+                    the_target_is_short_and_stays,
                     the_registry_finds_it,
                     a_run_ends_in_time_and_within_bounds,
                     a_config_it_never_accepted_does_not_panic,
@@ -53,6 +54,7 @@ pub fn work(action: &dyn Action, config: &str) -> Work {
         fence: 1_187,
         fire_at,
         timeout_ms: 5_000,
+        covers_from: None,
     }
 }
 
@@ -83,14 +85,30 @@ pub async fn unknown_fields_are_refused_by_name(case: Case) {
     assert!(errors.iter().any(|e| e.pointer == "/action/no~1such~0field"), "{errors:?}");
 }
 
+/// Whom it is done to is known from a canonical config alone, and fits where names are kept; junk is done to nobody in
+/// particular.
+pub async fn the_target_is_short_and_stays(case: Case) {
+    let canonical = case.action.validate(&case.config).expect("the example is valid");
+    let target = case.action.target(&canonical);
+    assert_eq!(target.is_empty(), case.action.kind() == ActionKind::Noop, "`{target}`");
+    assert!(target.len() <= limits::NAME_BYTES_MAX, "`{target}`");
+    assert_eq!(case.action.target(&canonical), target);
+    let long = "x".repeat(limits::NAME_BYTES_MAX * 2);
+    let long = format!(r#"{{"url":"https://{long}.example/","handler":"{long}"}}"#);
+    for junk in ["", "{}", "null", "[1]", r#"{"url":"\u0000","handler":7}"#, &long] {
+        assert!(case.action.target(junk).len() <= limits::NAME_BYTES_MAX, "{junk}");
+    }
+}
+
 /// A registry with it validates its specs.
 pub async fn the_registry_finds_it(case: Case) {
     let registry = Registry::new([Arc::clone(&case.action)]);
     let kind = case.action.kind();
     assert!(registry.get(kind).is_some());
     let spec = ActionSpec { kind, config: case.config.as_str().into() };
-    let canonical = registry.validate(&spec).expect("the example is valid");
+    let (canonical, target) = registry.validate(&spec).expect("the example is valid");
     assert_eq!(*canonical.config, *case.action.validate(&case.config).unwrap());
+    assert_eq!(*target, *case.action.target(&canonical.config));
     let errors = Registry::default().validate(&spec).expect_err("an empty registry knows nothing");
     assert_eq!(errors[0].pointer, "/action/type");
 }
@@ -106,7 +124,7 @@ pub async fn a_run_ends_in_time_and_within_bounds(case: Case) {
         Outcome::Succeeded { response } => (None, response),
         Outcome::Failed { error, response, .. } => (Some(error), response),
         Outcome::TimedOut { error } => (Some(error), None),
-        Outcome::Lost | Outcome::Cancelled | Outcome::Snoozed { .. } => (None, None),
+        Outcome::Lost | Outcome::Released | Outcome::Cancelled | Outcome::Snoozed { .. } => (None, None),
     };
     assert!(error.is_none_or(|e| e.message.len() <= limits::ERROR_BYTES_MAX));
     assert!(response.is_none_or(|r| r.body.len() <= limits::RESPONSE_BYTES_MAX));

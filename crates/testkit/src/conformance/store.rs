@@ -7,18 +7,33 @@ pub mod put_jobs;
 pub mod load;
 pub mod fire;
 pub mod claim;
+pub mod leases;
+pub mod pools;
+pub mod overlaps;
 pub mod complete;
 pub mod cancel;
+pub mod dead;
 pub mod lifecycle;
 pub mod idempotency;
 pub mod listing;
+pub mod stats;
+pub mod prune;
+pub mod operations;
+pub mod deliveries;
+pub mod watches;
+pub mod lives;
+pub mod walk;
+pub mod histories;
 pub mod races;
 
 use crate::generate as g;
 use campanile_model::execution::Execution;
 use campanile_model::job::Job;
 use campanile_model::shard::{self, ShardFence};
-use campanile_model::store::{Claimed, Fire, FireBatch, FireVerdict, Fired, Granted, JobKey, JobWrite, Put, Store};
+use campanile_model::store::{
+    Applied, CancelVerdict, Claimed, Completion, Fire, FireBatch, FireVerdict, Fired, Granted, JobKey, JobWrite, Put,
+    Store,
+};
 use campanile_model::{ExecutionId, JobId, TenantId, Timestamp};
 use std::any::Any;
 use std::ops::Deref;
@@ -62,6 +77,7 @@ macro_rules! store_suite {
                     cursors_need_the_current_epoch,
                     advancing_is_not_a_change,
                     waiting_executions_come_in_the_order_of_wake_at,
+                    pauses_that_are_over_are_found,
                 ]
             );
             $crate::store_facts!(
@@ -72,7 +88,8 @@ macro_rules! store_suite {
                     firing_twice_inserts_once,
                     an_older_epoch_fires_nothing,
                     a_missing_fence_fires_nothing,
-                    manual_fires_need_no_fence,
+                    fires_that_somebody_asked_for_need_no_fence,
+                    a_fire_keeps_what_it_carries,
                     a_newer_version_takes_its_instant_over,
                     what_was_skipped_for_another_reason_is_not_refired,
                     an_attempt_that_began_is_not_refired,
@@ -94,8 +111,66 @@ macro_rules! store_suite {
                     a_deleted_job_runs_nothing,
                     a_manual_fire_survives_a_change,
                     fences_grow,
+                    a_claim_tells_what_came_before,
+                    a_fire_starts_when_it_may,
+                    a_time_limit_of_all_attempts_shortens_the_last,
+                    a_backfill_runs_under_any_version,
+                ]
+            );
+            $crate::store_facts!(
+                leases,
+                $make,
+                [
+                    a_lease_lasts_as_it_was_asked_for,
                     a_lease_is_extended_by_its_holder_only,
-                    expired_leases_and_lost_nodes_are_found,
+                    no_lease_goes_past_the_time_limit,
+                    no_lease_is_extended_after_a_cancel,
+                    progress_is_kept_and_the_next_attempt_gets_the_checkpoint,
+                    logs_are_kept_in_order_and_bounded,
+                    the_last_lines_come_with_the_completion,
+                    leases_that_are_over_are_found,
+                    attempts_of_nodes_that_are_gone_are_found,
+                    a_running_attempt_is_read_whole,
+                    what_waits_can_be_put_off,
+                    what_was_put_off_can_be_refired,
+                ]
+            );
+            $crate::store_facts!(
+                pools,
+                $make,
+                [
+                    limits_come_back_as_they_were_written,
+                    no_more_run_than_there_are_slots,
+                    a_paused_pool_starts_nothing,
+                    a_limit_does_not_keep_what_must_not_run,
+                    a_deferred_claim_takes_nothing,
+                    counts_follow_every_state,
+                    a_refire_moves_the_count,
+                    counts_are_what_counting_gives_after_any_walk,
+                    counts_are_what_counting_gives_under_concurrency,
+                ]
+            );
+            $crate::store_facts!(
+                overlaps,
+                $make,
+                [
+                    allowed_runs_run_side_by_side,
+                    skip_skips_while_another_run_is_not_over,
+                    buffer_one_holds_one,
+                    buffer_all_holds_all_and_releases_in_order,
+                    no_more_wait_than_the_limit,
+                    a_batch_is_judged_in_its_order,
+                    cancel_other_asks_and_waits,
+                    cancel_other_ends_what_nobody_must_stop,
+                    terminate_other_ends_and_starts,
+                    policies_of_two_versions_meet,
+                    a_cancel_releases_who_waits,
+                    a_turn_passes_over_those_that_must_not_run,
+                    a_turn_that_a_claim_gives_on_is_told,
+                    a_replayed_run_waits_for_its_turn,
+                    a_released_run_keeps_its_turn,
+                    a_hand_over_is_whole_or_not_at_all,
+                    nobody_waits_for_ever_after_any_walk,
                 ]
             );
             $crate::store_facts!(
@@ -106,6 +181,8 @@ macro_rules! store_suite {
                     a_failure_waits_for_its_backoff,
                     a_final_failure_says_why,
                     a_snooze_burns_no_attempt,
+                    a_release_burns_no_attempt_and_leaves_none,
+                    losses_are_counted,
                     the_same_completion_again_is_done,
                     another_completion_of_the_same_attempt_is_stale,
                     an_older_attempt_cannot_complete,
@@ -124,6 +201,31 @@ macro_rules! store_suite {
                     a_running_attempt_loses_to_a_cancel,
                     a_final_state_cannot_be_cancelled,
                     other_tenants_cannot_cancel,
+                    a_note_is_kept,
+                    an_external_worker_is_asked_to_stop,
+                    who_was_asked_to_stop_may_still_complete,
+                    asking_never_prolongs,
+                    who_was_asked_to_stop_is_not_tried_again,
+                    a_nodes_attempt_ends_at_once,
+                    a_fire_that_has_not_come_is_cancelled,
+                    other_tenants_fires_are_left_alone,
+                    an_answer_is_remembered_if_all_of_it_happened,
+                ]
+            );
+            $crate::store_facts!(
+                dead,
+                $make,
+                [
+                    the_dead_are_grouped_by_what_they_died_of,
+                    a_batch_of_deaths_grows_its_groups,
+                    a_death_without_an_error_has_a_group_too,
+                    a_replay_keeps_the_attempts,
+                    a_replay_waits_for_other_runs,
+                    a_replay_is_by_the_job_as_it_is_now,
+                    a_replay_begins_the_total_time_anew,
+                    only_the_dead_are_replayed_and_buried,
+                    a_buried_execution_says_why,
+                    a_poison_execution_dies_whatever_its_policy,
                 ]
             );
             $crate::store_facts!(
@@ -158,6 +260,55 @@ macro_rules! store_suite {
                     pages_stay_disjoint_under_inserts,
                     tenants_see_only_their_own,
                     the_history_of_a_job_is_complete,
+                    filtered_pages_are_what_testing_everything_gives,
+                    a_page_looks_at_a_bounded_number_of_rows,
+                    skips_are_listed_by_window,
+                ]
+            );
+            $crate::store_facts!(stats, $make, [rollups_add_up_to_what_happened, rollups_are_filtered,]);
+            $crate::store_facts!(
+                prune,
+                $make,
+                [
+                    what_is_left_is_what_the_rules_leave,
+                    everything_goes_with_an_execution,
+                    what_the_cursor_has_not_passed_is_kept,
+                    what_ends_late_is_pruned_as_well,
+                    deliveries_rollups_and_skips_go_by_age,
+                ]
+            );
+            $crate::store_facts!(
+                operations,
+                $make,
+                [an_operation_is_guarded_by_its_state, operations_are_listed_and_loaded,]
+            );
+            $crate::store_facts!(
+                deliveries,
+                $make,
+                [
+                    an_endpoint_comes_back_as_it_was_written,
+                    what_happens_to_an_execution_is_told,
+                    nothing_is_told_of_what_did_not_happen,
+                    events_and_states_agree_when_raced,
+                    endpoints_hear_what_they_want,
+                    deliveries_are_loaded_until_they_end,
+                    a_delivery_can_be_replayed,
+                    deliveries_are_listed_and_forgotten,
+                    recovery_is_told_once_per_failure,
+                ]
+            );
+            $crate::store_facts!(
+                watches,
+                $make,
+                [
+                    a_start_that_does_not_come_is_late,
+                    an_end_that_does_not_come_is_late,
+                    watches_break_in_order_and_within_the_limit,
+                    a_newer_version_brings_its_own_expectations,
+                    what_is_discarded_is_not_late,
+                    a_job_must_succeed_in_every_period,
+                    success_is_expected_of_active_jobs,
+                    success_is_expected_while_a_job_may_fire,
                 ]
             );
             $crate::store_facts!(
@@ -166,6 +317,7 @@ macro_rules! store_suite {
                 [
                     one_claimer_wins,
                     cancel_or_start_but_not_both,
+                    histories_are_linearizable,
                     one_completion_wins,
                     one_creator_of_a_name_wins,
                     one_key_makes_one_job,
@@ -281,6 +433,16 @@ impl Fixture {
             Claimed::Granted(granted) => *granted,
             other => panic!("not granted: {other:?}"),
         }
+    }
+
+    /// Ends one attempt.
+    pub async fn completed(&self, completion: Completion) -> Applied {
+        self.complete(vec![completion]).await.unwrap().verdicts.remove(0)
+    }
+
+    /// Cancels one execution, waiting for nobody.
+    pub async fn cancelled(&self, execution: ExecutionId, now: Timestamp) -> CancelVerdict {
+        self.cancel(g::cancel(&[execution], now)).await.unwrap().verdicts.remove(0)
     }
 
     /// Reads an execution of the default tenant.

@@ -1,13 +1,17 @@
-//! Starting attempts, keeping them alive, and finding those that are not.
+//! Starting attempts.
 
-use super::{DUE, Fixture};
+use super::{DUE, Fixture, batch};
 use crate::generate as g;
 use campanile_model::action::{ActionKind, ActionSpec};
-use campanile_model::execution::Reason;
-use campanile_model::job::JobState;
-use campanile_model::lifecycle::State;
-use campanile_model::store::{Applied, AttemptFence, Claimed, Extension, Fired, Granted};
+use campanile_model::execution::{AttemptOutcome, Reason};
+use campanile_model::ids::FireKind;
+use campanile_model::job::{Job, JobState};
+use campanile_model::lifecycle::{Event, State};
+use campanile_model::retry::RetryPolicy;
+use campanile_model::shard::ShardFence;
+use campanile_model::store::{AttemptFence, Claim, Claimed, Completion, Fire, FireVerdict, Fired, Granted};
 use campanile_model::{ExecutionId, Timestamp};
+use std::sync::Arc;
 
 /// Everything a runner needs, by the newest version of the job.
 pub async fn a_claim_grants_the_current_definition(store: Fixture) {
@@ -36,11 +40,18 @@ pub async fn a_claim_grants_the_current_definition(store: Fixture) {
         timeout_ms: 7_000,
         fire_at: DUE,
         lease_until,
+        covers_from: None,
+        attempts_from: 0,
+        losses: 0,
+        first_started_at: now,
+        checkpoint: None,
+        terminated: None,
     };
     assert_eq!(granted, expected);
     let running = store.execution(id).await;
     assert_eq!((running.state, running.attempt, running.fence), (State::Running, 1, granted.fence.fence));
-    assert_eq!((running.started_at, running.wake_at), (Some(now), lease_until));
+    assert_eq!((running.started_at, running.claimed_at, running.wake_at), (Some(now), Some(now), lease_until));
+    assert_eq!((running.deliveries, running.queued_at, running.first_started_at), (1, None, None));
     assert_eq!(running.worker.as_deref(), Some("worker-1"));
     let attempts = store.list_attempts(job.tenant, id).await.unwrap();
     assert_eq!(attempts.len(), 1);
@@ -66,7 +77,7 @@ pub async fn nothing_starts_early(store: Fixture) {
     let (_, id) = store.pending(1).await;
     let before = store.execution(id).await;
     let early = DUE.saturating_add_ms(-1);
-    assert_eq!(store.claimed(id, 0, early).await, Claimed::Stale { state: State::Pending });
+    assert_eq!(store.claimed(id, 0, early).await, Claimed::Early { wake_at: DUE });
     assert_eq!(store.execution(id).await, before);
     store.granted(id, 0, DUE).await;
 }
@@ -139,48 +150,81 @@ pub async fn fences_grow(store: Fixture) {
     }
 }
 
-/// By fence and attempt, while it runs; never shorter.
-pub async fn a_lease_is_extended_by_its_holder_only(store: Fixture) {
-    let (_, id) = store.pending(1).await;
-    let granted = store.granted(id, 0, DUE).await;
-    let later = granted.lease_until.saturating_add_ms(5_000);
-    let extend = async |fence, lease_until| store.extend(vec![Extension { fence, lease_until }]).await.unwrap()[0];
-    assert_eq!(extend(granted.fence, later).await, Applied::Done);
-    assert_eq!(store.execution(id).await.wake_at, later);
-    assert_eq!(extend(granted.fence, DUE).await, Applied::Done);
-    assert_eq!(store.execution(id).await.wake_at, later);
-    let before = store.execution(id).await;
-    let running = Applied::Stale { state: State::Running };
-    let fence = granted.fence;
-    for wrong in [AttemptFence { attempt: 2, ..fence }, AttemptFence { fence: fence.fence + 1, ..fence }] {
-        assert_eq!(extend(wrong, Timestamp::LATEST).await, running);
-    }
-    let nobody = AttemptFence { execution: ExecutionId::floor(DUE), ..fence };
-    assert_eq!(extend(nobody, Timestamp::LATEST).await, Applied::Gone);
-    assert_eq!(store.execution(id).await, before);
+/// What a runner is told beside the definition, and what the row says of its way there.
+pub async fn a_claim_tells_what_came_before(store: Fixture) {
+    let job = store.job(1).await;
+    let fire = Fire { covers_from: Some(g::at(10)), ..g::fire(&job, DUE) };
+    let id = fire.dispatch.execution;
+    store.fired(vec![fire]).await;
+    let queued =
+        |attempt, now: Timestamp| Claim { queued_at: Some(now.saturating_add_ms(-7)), ..g::claim(id, attempt, now) };
+    let claim = async |claim| match store.claim(vec![claim]).await.unwrap().remove(0) {
+        Claimed::Granted(granted) => *granted,
+        other => panic!("{other:?}"),
+    };
+    let first = claim(queued(0, DUE)).await;
+    assert_eq!((first.covers_from, first.first_started_at, first.losses), (Some(g::at(10)), DUE, 0));
+    let row = store.execution(id).await;
+    assert_eq!((row.covers_from, row.queued_at, row.claimed_at), (Some(g::at(10)), Some(g::at(59_993)), Some(DUE)));
+    let lost = g::complete(&first, Event::FailRetryable, AttemptOutcome::WorkerLost, DUE);
+    // The runner says when it really started; what is told later is that.
+    let (started_at, wake_at) = (DUE.saturating_add_ms(3), lost.wake_at);
+    store.completed(Completion { started_at, ..lost }).await;
+    let second = claim(queued(1, wake_at)).await;
+    assert_eq!((second.first_started_at, second.losses, second.attempts_from), (started_at, 1, 0));
+    let row = store.execution(id).await;
+    assert_eq!((row.first_started_at, row.started_at), (Some(started_at), Some(wake_at)));
+    assert_eq!((row.deliveries, row.losses), (2, 1));
+    let failed = g::complete(&second, Event::FailRetryable, AttemptOutcome::Failed, wake_at);
+    let wake_at = failed.wake_at;
+    store.completed(failed).await;
+    let third = claim(queued(2, wake_at)).await;
+    assert_eq!((third.first_started_at, third.losses), (started_at, 1), "a failure is no loss");
 }
 
-/// By membership for nodes, by time for everybody else.
-pub async fn expired_leases_and_lost_nodes_are_found(store: Fixture) {
-    let mut granted = Vec::new();
-    for (n, worker) in [(1, "worker-1"), (2, "node:a"), (3, "node:b")] {
-        let (_, id) = store.pending(n).await;
-        let claimed = store.claim(vec![g::claim_by(id, 0, DUE, worker)]).await.unwrap().remove(0);
-        let Claimed::Granted(it) = claimed else { panic!("{claimed:?}") };
-        granted.push(*it);
-    }
-    let expired = async |now, nodes: &[&str]| -> Vec<AttemptFence> {
-        let nodes: Vec<String> = nodes.iter().map(|&node| node.into()).collect();
-        store.load_expired(now, &nodes, 10).await.unwrap().into_iter().map(|expired| expired.fence).collect()
-    };
-    assert_eq!(expired(DUE, &["a", "b"]).await, []);
-    assert_eq!(expired(DUE, &["a"]).await, [granted[2].fence]);
-    assert_eq!(expired(granted[0].lease_until, &["a", "b"]).await, [], "a lease includes its last instant");
-    let over = granted[0].lease_until.saturating_add_ms(1);
-    assert_eq!(expired(over, &["a", "b"]).await, [granted[0].fence], "nodes that live keep theirs");
-    assert_eq!(expired(over, &[]).await.len(), 3);
-    assert_eq!(store.load_expired(over, &[], 2).await.unwrap().len(), 2);
-    let one = store.load_expired(DUE, &["a".into()], 10).await.unwrap().remove(0);
-    assert_eq!((one.started_at, one.retry, one.dispatch.attempt), (DUE, granted[2].retry, 1));
-    assert_eq!((one.dispatch.execution, one.dispatch.fire_at), (granted[2].fence.execution, DUE));
+/// A fire may start later than its instant, and is not claimed before.
+pub async fn a_fire_starts_when_it_may(store: Fixture) {
+    let job = store.job(1).await;
+    let wake_at = DUE.saturating_add_ms(5_000);
+    let fire = Fire { wake_at, ..g::fire(&job, DUE) };
+    let id = fire.dispatch.execution;
+    store.fired(vec![fire]).await;
+    assert_eq!(store.claimed(id, 0, DUE).await, Claimed::Early { wake_at });
+    store.granted(id, 0, wake_at).await;
+}
+
+/// All attempts together: the last one gets what is left.
+pub async fn a_time_limit_of_all_attempts_shortens_the_last(store: Fixture) {
+    let job = Job { timeout_ms: 30_000, ..g::job(1) };
+    let job = Job { retry: RetryPolicy { total_timeout_ms: Some(40_000), ..job.retry }, ..job };
+    store.put(g::create(job.clone())).await;
+    let fire = g::fire(&job, DUE);
+    let id = fire.dispatch.execution;
+    store.fired(vec![fire]).await;
+    let first = store.granted(id, 0, DUE).await;
+    assert_eq!(first.timeout_ms, 30_000);
+    let failed = g::complete(&first, Event::FailRetryable, AttemptOutcome::Failed, g::at(80_000));
+    let failed = Completion { started_at: DUE, ..failed };
+    store.completed(failed).await;
+    let second = store.granted(id, 1, g::at(85_000)).await;
+    assert_eq!((second.timeout_ms, second.first_started_at), (15_000, DUE));
+    assert_eq!(second.lease_until, g::at(100_000 + g::LEASE_MS as i64));
+    let running = store.load_running(&[id]).await.unwrap().remove(0).unwrap();
+    assert_eq!((running.timeout_ms, running.first_started_at), (15_000, DUE));
+    // Too late for any: it gets a moment, and its end says why.
+    let failed = g::complete(&second, Event::FailRetryable, AttemptOutcome::Failed, g::at(99_000));
+    store.completed(failed).await;
+    assert_eq!(store.granted(id, 2, g::at(200_000)).await.timeout_ms, 1);
+}
+
+/// Somebody asked for them, or another run of their job: kinds that no schedule repeats need the same care when they start.
+pub async fn a_backfill_runs_under_any_version(store: Fixture) {
+    let job = store.job(1).await;
+    let fire = Fire { kind: FireKind::Backfill, ..g::fire(&job, DUE) };
+    let id = fire.dispatch.execution;
+    let none: Arc<[ShardFence]> = Arc::new([]);
+    assert_eq!(store.fire(batch(none, vec![fire])).await.unwrap(), FireVerdict::Fired(vec![Fired::New]));
+    assert_eq!(store.execution(id).await.kind, FireKind::Backfill);
+    store.change(&job, g::at(55_000), |job| job.state = JobState::Paused).await;
+    store.granted(id, 0, DUE).await;
 }

@@ -9,7 +9,7 @@ use campanile_model::store::{Applied, AttemptFence, Completion, CompletionOf};
 use campanile_model::{ExecutionId, TenantId};
 
 async fn complete(store: &Fixture, completion: Completion) -> Applied {
-    store.complete(vec![completion]).await.unwrap().remove(0)
+    store.completed(completion).await
 }
 
 fn error() -> Option<AttemptError> {
@@ -45,10 +45,7 @@ pub async fn a_failure_waits_for_its_backoff(store: Fixture) {
     assert_eq!((waiting.state, waiting.attempt, waiting.wake_at), (State::Retrying, 1, wake_at));
     assert_eq!((waiting.outcome, &waiting.error), (Some(AttemptOutcome::TimedOut), &error()));
     let early = wake_at.saturating_add_ms(-1);
-    assert!(matches!(
-        store.claimed(id, 1, early).await,
-        campanile_model::store::Claimed::Stale { state: State::Retrying }
-    ));
+    assert_eq!(store.claimed(id, 1, early).await, campanile_model::store::Claimed::Early { wake_at });
     assert!(matches!(
         store.claimed(id, 0, wake_at).await,
         campanile_model::store::Claimed::Stale { state: State::Retrying }
@@ -92,6 +89,58 @@ pub async fn a_snooze_burns_no_attempt(store: Fixture) {
     let attempts = store.list_attempts(job.tenant, id).await.unwrap();
     let seen: Vec<_> = attempts.iter().map(|attempt| (attempt.number, attempt.fence, attempt.outcome)).collect();
     assert_eq!(seen, fences.iter().map(|&fence| (1, fence, Some(AttemptOutcome::Snoozed))).collect::<Vec<_>>());
+}
+
+/// Given back before it began: as if it had not been handed out, but for the count of that.
+pub async fn a_release_burns_no_attempt_and_leaves_none(store: Fixture) {
+    let (job, id) = store.pending(1).await;
+    let first = store.granted(id, 0, DUE).await;
+    let back = g::complete(&first, Event::Release, AttemptOutcome::Released, DUE);
+    let wake_at = back.wake_at;
+    assert_eq!(complete(&store, back.clone()).await, Applied::Done);
+    assert_eq!(complete(&store, back).await, Applied::Done, "again");
+    let row = store.execution(id).await;
+    assert_eq!((row.state, row.attempt, row.wake_at, row.deliveries), (State::Pending, 0, wake_at, 1));
+    assert_eq!((row.started_at, row.worker, row.claimed_at), (None, None, None));
+    assert_eq!(store.list_attempts(job.tenant, id).await.unwrap(), []);
+    let late = g::complete(&first, Event::Succeed, AttemptOutcome::Succeeded, DUE);
+    assert_eq!(complete(&store, late).await, Applied::Stale { state: State::Pending });
+    // After an attempt that did begin.
+    let second = store.granted(id, 0, wake_at).await;
+    assert_eq!((second.fence.attempt, second.first_started_at), (1, wake_at), "what was given back never started");
+    let failed = g::complete(&second, Event::FailRetryable, AttemptOutcome::Failed, wake_at);
+    let wake_at = failed.wake_at;
+    complete(&store, failed).await;
+    let third = store.granted(id, 1, wake_at).await;
+    let back = g::complete(&third, Event::Release, AttemptOutcome::Released, wake_at);
+    let wake_at = back.wake_at;
+    complete(&store, back).await;
+    let row = store.execution(id).await;
+    assert_eq!((row.state, row.attempt, row.deliveries), (State::Pending, 1, 3));
+    assert_eq!(store.list_attempts(job.tenant, id).await.unwrap().len(), 1);
+    let fourth = store.granted(id, 1, wake_at).await;
+    assert_eq!(fourth.fence.attempt, 2);
+    complete(&store, g::complete(&fourth, Event::Succeed, AttemptOutcome::Succeeded, wake_at)).await;
+    let numbers: Vec<u32> = store.list_attempts(job.tenant, id).await.unwrap().iter().map(|it| it.number).collect();
+    assert_eq!(numbers, [1, 2]);
+}
+
+/// Only attempts that were lost with their runner count as losses.
+pub async fn losses_are_counted(store: Fixture) {
+    let (_, id) = store.pending(1).await;
+    let mut now = DUE;
+    for (i, outcome) in
+        [AttemptOutcome::WorkerLost, AttemptOutcome::Failed, AttemptOutcome::TimedOut, AttemptOutcome::WorkerLost]
+            .into_iter()
+            .enumerate()
+    {
+        let granted = store.granted(id, i as u32, now).await;
+        let failed = g::complete(&granted, Event::FailRetryable, outcome, now);
+        now = failed.wake_at;
+        complete(&store, failed).await;
+    }
+    let row = store.execution(id).await;
+    assert_eq!((row.losses, row.deliveries, row.attempt), (2, 4, 4));
 }
 
 /// After an answer that was lost, the caller sends it again.
@@ -197,7 +246,7 @@ pub async fn an_unclaimed_success_respects_the_guards_of_a_claim(store: Fixture)
     store.granted(running, 0, DUE).await;
     assert_eq!(complete(&store, unclaimed(running, DUE)).await, Applied::Stale { state: State::Running });
     let (_, cancelled) = store.pending(3).await;
-    store.cancel(TenantId::DEFAULT, vec![cancelled], DUE, None).await.unwrap();
+    store.cancelled(cancelled, DUE).await;
     assert_eq!(complete(&store, unclaimed(cancelled, DUE)).await, Applied::Stale { state: State::Cancelled });
     let (job, changed) = store.pending(4).await;
     store.change(&job, g::at(55_000), |_| ()).await;

@@ -2,13 +2,14 @@
 
 use super::{DUE, Fixture, batch};
 use crate::generate as g;
-use campanile_model::TenantId;
 use campanile_model::execution::{AttemptOutcome, Execution, Reason};
 use campanile_model::ids::{ExecutionId, FireKind};
 use campanile_model::job::{Job, JobState, Priority};
 use campanile_model::lifecycle::{Event, State};
+use campanile_model::overlap::Overlap;
 use campanile_model::shard::{ShardFence, shard_of};
-use campanile_model::store::{Claimed, Fire, FireBatch, FireVerdict, Fired, Skip};
+use campanile_model::store::{Claimed, Fire, FireBatch, FireVerdict, Fired, Skip, WaitingQuery};
+use campanile_model::{TenantId, Timestamp};
 use std::sync::Arc;
 
 /// All of its fields.
@@ -29,13 +30,25 @@ pub async fn an_execution_is_born_pending(store: Fixture) {
         priority: job.priority,
         pool: job.pool.clone(),
         action: job.action.kind,
+        target: job.target.clone(),
+        overlap: job.overlap,
+        covers_from: None,
         wake_at: DUE,
         fired_at: g::at(50_000),
+        queued_at: None,
+        claimed_at: None,
+        first_started_at: None,
         started_at: None,
         finished_at: None,
         worker: None,
         outcome: None,
         error: None,
+        fingerprint: None,
+        deliveries: 0,
+        losses: 0,
+        attempts_from: 0,
+        cancel_requested_at: None,
+        note: None,
     };
     assert_eq!(store.execution(id).await, expected);
     assert_eq!(store.list_attempts(job.tenant, id).await.unwrap(), []);
@@ -88,8 +101,8 @@ pub async fn a_missing_fence_fires_nothing(store: Fixture) {
     assert_eq!(verdict, FireVerdict::EpochLost(vec![shard]));
 }
 
-/// Nothing repeats a manual fire but its caller, whose key makes its id.
-pub async fn manual_fires_need_no_fence(store: Fixture) {
+/// Nothing repeats a manual fire or a backfill but its caller.
+pub async fn fires_that_somebody_asked_for_need_no_fence(store: Fixture) {
     let job = store.job(1).await;
     let fire = g::manual_fire(&job, DUE, "once");
     let none: Arc<[ShardFence]> = Arc::new([]);
@@ -98,6 +111,32 @@ pub async fn manual_fires_need_no_fence(store: Fixture) {
     let verdict = store.fire(batch(none, vec![fire.clone()])).await.unwrap();
     assert_eq!(verdict, FireVerdict::Fired(vec![Fired::Exists]));
     assert_eq!(store.execution(fire.dispatch.execution).await.kind, FireKind::Manual);
+    let backfill = Fire { kind: FireKind::Backfill, ..g::fire(&job, g::at(5)) };
+    let none: Arc<[ShardFence]> = Arc::new([]);
+    let verdict = store.fire(batch(none, vec![backfill])).await.unwrap();
+    assert_eq!(verdict, FireVerdict::Fired(vec![Fired::New]));
+}
+
+/// What a fire carries beyond its instant.
+pub async fn a_fire_keeps_what_it_carries(store: Fixture) {
+    let job = Job { target: "https://example.com".into(), overlap: Overlap::BufferAll, ..g::job(1) };
+    store.put(g::create(job.clone())).await;
+    let fire = Fire {
+        kind: FireKind::Backfill,
+        wake_at: DUE.saturating_add_ms(7_000),
+        covers_from: Some(g::at(10)),
+        ..g::fire(&job, DUE)
+    };
+    // A backfill has the identity that it was given: here, that of the scheduled fire.
+    assert_eq!(fire.dispatch.execution, ExecutionId::scheduled(job.tenant, job.id, DUE));
+    store.fired(vec![fire.clone()]).await;
+    let row = store.execution(fire.dispatch.execution).await;
+    assert_eq!((row.kind, row.wake_at, row.fire_at), (FireKind::Backfill, fire.wake_at, DUE));
+    assert_eq!((row.covers_from, row.overlap, row.target), (Some(g::at(10)), Overlap::BufferAll, job.target.clone()));
+    assert_eq!(store.fired(vec![g::fire(&job, DUE)]).await, [Fired::Exists], "the schedule does not run it again");
+    let waiting = WaitingQuery { shards: Vec::new(), before: Timestamp::MAX, after: None, limit: 10 };
+    let waiting = store.load_waiting(&waiting).await.unwrap().remove(0);
+    assert_eq!((waiting.wake_at, waiting.dispatch), (fire.wake_at, fire.dispatch));
 }
 
 /// A change between making an execution and its instant: the new version's fire is the one that counts.
@@ -145,7 +184,7 @@ pub async fn an_attempt_that_began_is_not_refired(store: Fixture) {
         store.complete(vec![g::complete(&granted, Event::Succeed, AttemptOutcome::Succeeded, DUE)]).await.unwrap();
     }
     let (job, cancelled) = store.pending(2).await;
-    store.cancel(job.tenant, vec![cancelled], DUE, None).await.unwrap();
+    store.cancelled(cancelled, DUE).await;
     let newer = Job { version: 5, ..job };
     assert_eq!(store.fired(vec![g::fire(&newer, DUE)]).await, [Fired::Exists]);
     assert_eq!(store.execution(cancelled).await.state, State::Cancelled);
@@ -186,12 +225,16 @@ pub async fn skips_are_fenced_and_recorded(store: Fixture) {
     let with = |fences| FireBatch { skips: vec![skip.clone()], ..batch(fences, Vec::new()) };
     let none: Arc<[ShardFence]> = Arc::new([]);
     assert_eq!(store.fire(with(none)).await.unwrap(), FireVerdict::EpochLost(vec![shard_of(job.id)]));
-    assert_eq!(store.list_skips(job.tenant, job.id, 10).await.unwrap(), []);
+    assert_eq!(store.list_skips(job.tenant, job.id, None, 10).await.unwrap(), []);
     let fences = store.open_all().await;
     for _ in 0..2 {
         assert_eq!(store.fire(with(fences.clone())).await.unwrap(), FireVerdict::Fired(Vec::new()));
     }
-    assert_eq!(store.list_skips(job.tenant, job.id, 10).await.unwrap(), [skip], "the same skip again is the same");
+    assert_eq!(
+        store.list_skips(job.tenant, job.id, None, 10).await.unwrap(),
+        [skip],
+        "the same skip again is the same"
+    );
 }
 
 /// However a store orders its work.

@@ -3,7 +3,9 @@
 use super::{DUE, Fixture, batch};
 use crate::generate as g;
 use campanile_model::job::Job;
-use campanile_model::store::{Answer, Applied, FireBatch, FireVerdict, Fired, Idempotency, JobQuery, JobWrite, Put};
+use campanile_model::store::{
+    Answer, CancelBatch, CancelVerdict, FireBatch, FireVerdict, Fired, Idempotency, JobQuery, JobWrite, Put,
+};
 use campanile_model::{TenantId, Timestamp};
 use std::sync::Arc;
 
@@ -127,9 +129,10 @@ pub async fn an_answer_can_be_recalled_until_it_expires(store: Fixture) {
 pub async fn a_cancel_remembers_its_answer(store: Fixture) {
     let (job, id) = store.pending(1).await;
     let cancel = async |body| {
-        let verdicts = store.cancel(job.tenant, vec![id], g::at(500), Some(key("k", 7, body))).await;
+        let cancel = CancelBatch { idempotency: Some(key("k", 7, body)), ..g::cancel(&[id], g::at(500)) };
+        let verdicts = store.cancel(cancel).await.unwrap().verdicts;
         let recalled = store.recall(job.tenant, "POST /v1/jobs", "k", g::at(500)).await.unwrap();
-        (verdicts.unwrap()[0] == Applied::Done, recalled)
+        (verdicts[0] == CancelVerdict::Done, recalled)
     };
     assert_eq!(cancel("first").await, (true, Some((7, answer("first")))));
     assert_eq!(cancel("second").await, (false, Some((7, answer("first")))));

@@ -1,39 +1,16 @@
 //! Lists: the union of the pages is the set, and nothing comes twice.
 
+use super::lives::{self, Dice, all, pages};
 use super::{DUE, Fixture};
 use crate::generate as g;
-use campanile_model::execution::{AttemptOutcome, Execution};
+use campanile_model::execution::{AttemptOutcome, Execution, Reason};
+use campanile_model::filter::{Filter, Subject};
 use campanile_model::job::{Job, JobState};
 use campanile_model::lifecycle::{Event, State};
-use campanile_model::store::{ExecutionQuery, Fire, JobQuery, Put};
-use campanile_model::{ExecutionId, TenantId};
-use std::collections::BTreeSet;
-
-fn all(limit: usize) -> ExecutionQuery {
-    ExecutionQuery {
-        tenant: TenantId::DEFAULT,
-        job: None,
-        states: Vec::new(),
-        from: None,
-        to: None,
-        before: None,
-        limit,
-    }
-}
-
-/// Reads every page of a query.
-async fn pages(store: &Fixture, mut query: ExecutionQuery) -> Vec<Execution> {
-    let mut items = Vec::new();
-    loop {
-        let page = store.list_executions(&query).await.unwrap();
-        assert!(page.items.len() <= query.limit);
-        query.before = page.items.last().map(|last| last.id).or(query.before);
-        items.extend(page.items);
-        if !page.has_more {
-            return items;
-        }
-    }
-}
+use campanile_model::limits;
+use campanile_model::store::{CancelTarget, ExecutionQuery, Fire, JobQuery, JobWrite, Put, Skip};
+use campanile_model::{ExecutionId, TenantId, Timestamp};
+use std::collections::{BTreeSet, HashMap};
 
 fn ids(items: &[Execution]) -> Vec<ExecutionId> {
     items.iter().map(|execution| execution.id).collect()
@@ -114,7 +91,7 @@ pub async fn executions_are_filtered(store: Fixture) {
     let running = store.granted(id(0), 0, DUE).await;
     store.complete(vec![g::complete(&running, Event::FailFinal, AttemptOutcome::Failed, DUE)]).await.unwrap();
     store.complete(vec![g::complete_unclaimed(g::claim(id(1), 0, DUE))]).await.unwrap();
-    store.cancel(TenantId::DEFAULT, vec![id(2)], DUE, None).await.unwrap();
+    lives::cancel(&store, vec![CancelTarget::Execution(id(2))], DUE).await;
     let list = async |query| ids(&pages(&store, query).await).into_iter().collect::<BTreeSet<_>>();
     let states = |states: &[State]| ExecutionQuery { states: states.into(), ..all(2) };
     assert_eq!(list(states(&[State::Dead])).await, [id(0)].into());
@@ -148,9 +125,9 @@ pub async fn pages_stay_disjoint_under_inserts(store: Fixture) {
             store.fired(fires(1 + 3 * round)).await;
             store.fired(fires(1_000 + round)).await;
             let page = store.list_executions(&query).await.unwrap();
-            query.before = page.items.last().map(|last| last.id);
             read.extend(page.items.iter().map(|execution| (execution.id, execution.job)));
-            if !page.has_more || round > 200 {
+            query.before = page.next;
+            if page.next.is_none() || round > 200 {
                 break;
             }
         }
@@ -193,4 +170,171 @@ pub async fn the_history_of_a_job_is_complete(store: Fixture) {
         let instants: Vec<_> = read.iter().map(|execution| execution.fire_at).collect();
         assert_eq!(instants, (0..30).rev().map(|round| g::at(round * 10)).collect::<Vec<_>>());
     }
+}
+
+/// What a filter sees of an execution; `tags` are its job's.
+fn subject<'a>(execution: &'a Execution, tags: &'a [String]) -> Subject<'a> {
+    Subject {
+        state: execution.state,
+        job_name: &execution.job_name,
+        handler: &execution.target,
+        pool: &execution.pool,
+        tags,
+        worker: execution.worker.as_deref(),
+        error_kind: execution.error.as_ref().map(|error| &*error.kind),
+        fingerprint: execution.fingerprint,
+        reason: execution.reason,
+        kind: execution.kind,
+        late_ms: execution.first_start().map(|at| at.ms_since(execution.fire_at)),
+        duration_ms: execution.started_at.zip(execution.finished_at).map(|(from, to)| to.ms_since(from)),
+        attempt: execution.attempt,
+        fire_at: execution.fire_at,
+    }
+}
+
+/// A filter of up to three terms that mostly let something through.
+fn any_filter(dice: &Dice, fingerprints: &[u64], from: Timestamp) -> String {
+    let fingerprint = format!("{:016x}", dice.of(fingerprints));
+    let start = from.saturating_add_ms(dice.below(20_000) as i64);
+    let end = start.saturating_add_ms(1 + dice.below(20_000) as i64);
+    let terms = [
+        "state:dead".into(),
+        "state:pending,running".into(),
+        "state:running".into(),
+        "state:retrying,blocked".into(),
+        "state:dead,cancelled".into(),
+        "state:succeeded".into(),
+        "job:even-*".into(),
+        "job:odd-1".into(),
+        "handler:handler-1".into(),
+        "pool:long".into(),
+        "pool:short,narrow".into(),
+        "tag:all".into(),
+        "tag:team=t1".into(),
+        "worker:worker-*".into(),
+        "worker:other".into(),
+        "error:http_*".into(),
+        "reason:ATTEMPTS_EXHAUSTED".into(),
+        "kind:schedule".into(),
+        "kind:manual".into(),
+        "late:>2s".into(),
+        "late:<=4s".into(),
+        "duration:<1s".into(),
+        "attempt:>=2".into(),
+        "attempt:0".into(),
+        format!("fp:{fingerprint}"),
+        format!("fp:{}", &fingerprint[..1 + dice.below(15) as usize]),
+        format!("scheduled:{start}..{end}"),
+        format!("scheduled:{start}.."),
+    ];
+    let signs = ["", "", "-"];
+    let some: Vec<String> = (0..dice.below(4)).map(|_| format!("{}{}", dice.of(&signs), dice.of(&terms))).collect();
+    some.join(" ")
+}
+
+/// Whatever is asked for, and in whatever steps it is read: the pages together are what testing every execution gives, in order,
+/// without repetition and without gaps.
+pub async fn filtered_pages_are_what_testing_everything_gives(store: Fixture) {
+    let dice = Dice::new(7);
+    let jobs = lives::jobs(&store, 7).await;
+    let start = g::at(0);
+    lives::live(&store, &jobs, start, 40, &dice).await;
+    let tags: HashMap<_, _> = jobs.iter().map(|job| (job.id, job.tags.clone())).collect();
+    let everything = pages(&store, all(1_000)).await;
+    assert_eq!(everything.len(), 280);
+    let fingerprints: BTreeSet<u64> = everything.iter().filter_map(|execution| execution.fingerprint).collect();
+    let fingerprints: Vec<u64> = fingerprints.into_iter().collect();
+    let states: BTreeSet<State> = everything.iter().map(|execution| execution.state).collect();
+    assert!(fingerprints.len() > 3 && states.len() > 5, "{fingerprints:?} {states:?}");
+    let mut some = 0;
+    for _ in 0..400 {
+        let text = any_filter(&dice, &fingerprints, start);
+        let sometimes = |n: u64| dice.below(n) == 0;
+        let query = ExecutionQuery {
+            job: sometimes(4).then(|| dice.of(&jobs).id),
+            states: if sometimes(4) { vec![*dice.of(&State::ALL), *dice.of(&State::ALL)] } else { Vec::new() },
+            from: sometimes(5).then(|| start.saturating_add_ms(dice.below(30_000) as i64)),
+            to: sometimes(5).then(|| start.saturating_add_ms(10_000 + dice.below(30_000) as i64)),
+            filter: Filter::parse(&text, g::START).unwrap(),
+            ..all(1 + dice.below(60) as usize)
+        };
+        let meant = |execution: &&Execution| {
+            query.job.is_none_or(|job| job == execution.job)
+                && (query.states.is_empty() || query.states.contains(&execution.state))
+                && query.from.is_none_or(|from| execution.fire_at >= from)
+                && query.to.is_none_or(|to| execution.fire_at < to)
+                && query.filter.matches(&subject(execution, &tags[&execution.job]))
+        };
+        let expected: Vec<Execution> = everything.iter().filter(meant).cloned().collect();
+        some += usize::from(!expected.is_empty());
+        assert_eq!(pages(&store, query.clone()).await, expected, "{text} {query:?}");
+    }
+    assert!(some > 100, "most filters let something through: {some}");
+}
+
+/// A page stops where it has looked at enough, says where, and the next one goes on from there; by every way to read.
+pub async fn a_page_looks_at_a_bounded_number_of_rows(store: Fixture) {
+    let job = store.job(1).await;
+    let fences = store.open_all().await;
+    let count = limits::SCAN_ROWS_MAX as i64 + 5_000;
+    let fires: Vec<Fire> = (0..count).map(|i| g::fire(&job, g::at(i))).collect();
+    for chunk in fires.chunks(limits::WRITE_ITEMS_MAX) {
+        store.fire(super::batch(fences.clone(), chunk.to_vec())).await.unwrap();
+    }
+    let oldest = fires[0].dispatch.execution;
+    let granted = store.granted(oldest, 0, DUE).await;
+    store.complete(vec![g::complete(&granted, Event::Succeed, AttemptOutcome::Succeeded, DUE)]).await.unwrap();
+    let filter = |text: &str| Filter::parse(text, g::START).unwrap();
+    for query in [
+        ExecutionQuery { states: vec![State::Succeeded], ..all(10) },
+        ExecutionQuery { filter: filter("worker:worker-1"), ..all(10) },
+        ExecutionQuery { filter: filter("worker:*"), job: Some(job.id), ..all(10) },
+    ] {
+        let first = store.list_executions(&query).await.unwrap();
+        assert!(first.items.is_empty() && first.next.is_some(), "{query:?}");
+        let read: Vec<ExecutionId> = ids(&pages(&store, query).await);
+        assert_eq!(read, [oldest]);
+    }
+    // The rest waits, and is more than is sorted at once.
+    let waiting = ExecutionQuery { states: vec![State::Pending], ..all(100_000) };
+    assert_eq!(ids(&pages(&store, waiting).await).len(), fires.len() - 1);
+}
+
+/// Those that touch the window, newest first.
+pub async fn skips_are_listed_by_window(store: Fixture) {
+    let job = store.job(1).await;
+    let skip = |from: i64, to: i64, reason| Skip {
+        tenant: job.tenant,
+        job: job.id,
+        from: g::at(from),
+        to: g::at(to),
+        reason,
+        recorded_at: g::at(to),
+    };
+    let skips = [
+        skip(0, 10, Reason::MisfireDiscarded),
+        skip(5, 15, Reason::Blackout),
+        skip(20, 20, Reason::Expired),
+        skip(30, 90, Reason::Paused),
+    ];
+    let mut there = job.clone();
+    for one in &skips {
+        let write = g::change(&there, one.to, |_| {});
+        there = write.job.clone();
+        assert_eq!(store.put(JobWrite { skip: Some(one.clone()), ..write }).await, Put::Done);
+    }
+    let list = async |within: Option<(i64, i64)>, limit| {
+        let within = within.map(|(from, to)| (g::at(from), g::at(to)));
+        store.list_skips(job.tenant, job.id, within, limit).await.unwrap()
+    };
+    let those = |indexes: &[usize]| indexes.iter().map(|&i| skips[i].clone()).collect::<Vec<_>>();
+    assert_eq!(list(None, 10).await, those(&[3, 2, 1, 0]));
+    assert_eq!(list(None, 2).await, those(&[3, 2]));
+    assert_eq!(list(Some((8, 8)), 10).await, those(&[1, 0]));
+    assert_eq!(list(Some((10, 20)), 10).await, those(&[2, 1, 0]));
+    assert_eq!(list(Some((16, 19)), 10).await, []);
+    assert_eq!(list(Some((50, 50)), 10).await, those(&[3]));
+    assert_eq!(list(Some((90, 1_000)), 10).await, those(&[3]));
+    assert_eq!(list(Some((91, 1_000)), 10).await, []);
+    assert_eq!(store.list_skips(TenantId(2), job.id, None, 10).await.unwrap(), []);
 }

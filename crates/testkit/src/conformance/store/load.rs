@@ -43,7 +43,11 @@ pub async fn due_jobs_come_in_the_order_of_their_cursors(store: Fixture) {
         priority: job.priority,
         pool: job.pool.clone(),
         action: job.action.kind,
+        target: job.target.clone(),
         catch_up: job.catch_up,
+        overlap: job.overlap,
+        expect: job.expect,
+        blackouts: job.blackouts.clone(),
     };
     assert_eq!(due[0], planned);
 }
@@ -232,4 +236,23 @@ pub async fn waiting_executions_come_in_the_order_of_wake_at(store: Fixture) {
     assert_eq!(paged, whole);
     let early = WaitingQuery { before: g::at(60_010), ..query(None, 1_000) };
     assert!(store.load_waiting(&early).await.unwrap().iter().all(|waiting| waiting.wake_at < g::at(60_010)));
+}
+
+/// Paused jobs whose pause is over, and no others.
+pub async fn pauses_that_are_over_are_found(store: Fixture) {
+    let paused =
+        |n: u64, until: Option<i64>| Job { state: JobState::Paused, paused_until: until.map(g::at), ..g::job(n) };
+    let mut deleted = paused(6, Some(10));
+    deleted.state = JobState::Deleted;
+    let mut active = paused(5, Some(10));
+    active.state = JobState::Active;
+    let jobs = [paused(1, Some(300)), paused(2, Some(100)), paused(3, None), paused(4, Some(101)), active, deleted];
+    store.put_jobs(jobs.iter().cloned().map(g::create).collect()).await.unwrap();
+    let load = async |ms, limit| store.load_resumable(g::at(ms), limit).await.unwrap();
+    assert_eq!(load(99, 10).await, []);
+    assert_eq!(load(100, 10).await, [jobs[1].clone()]);
+    assert_eq!(load(300, 10).await, [jobs[1].clone(), jobs[3].clone(), jobs[0].clone()]);
+    assert_eq!(load(300, 2).await.len(), 2);
+    store.change(&jobs[1], g::at(200), |job| (job.state, job.paused_until) = (JobState::Active, None)).await;
+    assert_eq!(load(200, 10).await, [jobs[3].clone()]);
 }

@@ -4,7 +4,7 @@ use super::Fixture;
 use crate::generate as g;
 use campanile_model::execution::Reason;
 use campanile_model::job::{Job, JobState};
-use campanile_model::store::{Expected, JobKey, JobQuery, JobWrite, Put, Skip};
+use campanile_model::store::{Expected, JobKey, JobQuery, JobWrite, Moved, Put, Skip};
 use campanile_model::{JobId, TenantId};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
@@ -121,9 +121,9 @@ pub async fn skips_are_recorded_with_the_write(store: Fixture) {
     assert_eq!(store.put(with(Expected::Version(1), skip(2, 3))).await, Put::Done);
     let third = JobWrite { skip: Some(skip(4, 5)), ..g::change(&Job { version: 2, ..job.clone() }, g::at(6), |_| ()) };
     assert_eq!(store.put(third).await, Put::Done);
-    assert_eq!(store.list_skips(job.tenant, job.id, 10).await.unwrap(), [skip(4, 5), skip(2, 3)]);
-    assert_eq!(store.list_skips(job.tenant, job.id, 1).await.unwrap(), [skip(4, 5)]);
-    assert_eq!(store.list_skips(TenantId(2), job.id, 10).await.unwrap(), []);
+    assert_eq!(store.list_skips(job.tenant, job.id, None, 10).await.unwrap(), [skip(4, 5), skip(2, 3)]);
+    assert_eq!(store.list_skips(job.tenant, job.id, None, 1).await.unwrap(), [skip(4, 5)]);
+    assert_eq!(store.list_skips(TenantId(2), job.id, None, 10).await.unwrap(), []);
 }
 
 /// Nothing in, nothing out.
@@ -131,7 +131,7 @@ pub async fn an_empty_batch_is_nothing(store: Fixture) {
     assert_eq!(store.put_jobs(Vec::new()).await.unwrap(), []);
     assert_eq!(store.get_jobs(TenantId::DEFAULT, &[]).await.unwrap(), []);
     assert_eq!(store.claim(Vec::new()).await.unwrap(), []);
-    assert_eq!(store.complete(Vec::new()).await.unwrap(), []);
+    assert_eq!(store.complete(Vec::new()).await.unwrap(), Moved::default());
     assert!(store.list_jobs(&JobQuery { limit: 10, ..JobQuery::default() }).await.unwrap().items.is_empty());
     assert_eq!(store.get_job(JobId::from_bytes([0; 16])).await, None);
 }

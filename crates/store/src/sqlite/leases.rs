@@ -1,0 +1,178 @@
+//! Leases: how long attempts keep their executions, who asks for more, and whose are over. And waiting executions that are
+//! told to wait longer.
+
+use super::attempts::NODE_PREFIX;
+use super::claims::{after, time_limit_ms};
+use super::executions;
+use super::failure::Done;
+use super::progress;
+use super::rows::{self, Columns, Texts};
+use campanile_model::execution::Reason;
+use campanile_model::ids::ExecutionId;
+use campanile_model::lifecycle::{self, Event, State};
+use campanile_model::store::{Applied, AttemptFence, Deferral, Extended, Extension, RunningAttempt};
+use campanile_model::time::Timestamp;
+use rusqlite::{Connection, Row, params};
+use std::collections::HashSet;
+
+/// Moves the wake-up of waiting executions.
+pub(super) fn defer(connection: &Connection, deferrals: &[Deferral]) -> Done<Vec<Applied>> {
+    let mut defer = connection.prepare_cached(include_str!("sql/executions/defer.sql"))?;
+    let mut verdicts = Vec::with_capacity(deferrals.len());
+    for deferral in deferrals {
+        let changed = defer.execute(params![
+            deferral.execution.as_bytes(),
+            deferral.wake_at.millis(),
+            deferral.reason.code(),
+            lifecycle::sources(Event::Claim).mask(),
+            deferral.attempt,
+        ])?;
+        verdicts.push(match changed {
+            1 => Applied::Done,
+            _ => executions::find(connection, deferral.execution, &mut Texts::default())?
+                .map_or(Applied::Gone, |found| Applied::Stale { state: found.state }),
+        });
+    }
+    Ok(verdicts)
+}
+
+/// The states in which an attempt runs, and so may be prolonged.
+const RUNS: u16 = lifecycle::sources(Event::Succeed).mask();
+
+/// Prolongs leases, and keeps what attempts tell about themselves.
+pub(super) fn extend(connection: &Connection, extensions: &[Extension]) -> Done<Vec<Extended>> {
+    let mut get = connection.prepare_cached(include_str!("sql/attempts/get_running.sql"))?;
+    let mut extend = connection.prepare_cached(include_str!("sql/attempts/extend.sql"))?;
+    let mut texts = Texts::default();
+    let mut verdicts = Vec::with_capacity(extensions.len());
+    for extension in extensions {
+        let found = {
+            let mut found = get.query([extension.execution.as_bytes()])?;
+            found.next()?.map(|row| running(row, &mut texts)).transpose()?
+        };
+        let attempt = match found {
+            None => {
+                verdicts.push(Extended::Gone);
+                continue;
+            }
+            Some(Err(state)) => {
+                verdicts.push(Extended::Stale { state });
+                continue;
+            }
+            Some(Ok(attempt)) => attempt,
+        };
+        let its_own = match extension.fence {
+            Some(fence) => fence == attempt.fence.fence,
+            None => extension.worker == attempt.worker,
+        };
+        if !its_own {
+            verdicts.push(Extended::Stale { state: lifecycle::target(Event::Claim) });
+            continue;
+        }
+        let fence = attempt.fence.fence;
+        if let Some(told) = &extension.progress {
+            progress::put(connection, extension.execution, fence, told)?;
+        }
+        progress::log(connection, extension.execution, fence, &extension.logs)?;
+        let until = attempt.lease_until;
+        verdicts.push(match allowed(&attempt, extension) {
+            Err(reason) => Extended::Cancel { until, reason },
+            Ok(wanted) => {
+                let key = params![extension.execution.as_bytes(), RUNS, fence as i64, wanted.millis()];
+                Extended::Until(Timestamp::from_millis(extend.query_row(key, |row| row.get(0))?))
+            }
+        });
+    }
+    Ok(verdicts)
+}
+
+/// Until when an attempt may go on, or why it must stop.
+fn allowed(attempt: &RunningAttempt, extension: &Extension) -> Result<Timestamp, Option<Reason>> {
+    if let Some((_, reason)) = attempt.cancel_requested {
+        return Err(Some(reason));
+    }
+    let end = after(attempt.started_at, attempt.timeout_ms);
+    if extension.now >= end { Err(None) } else { Ok(extension.lease_until.min(end)) }
+}
+
+/// An attempt that runs, or the state of its execution.
+fn running(row: &Row<'_>, texts: &mut Texts) -> Done<Result<RunningAttempt, State>> {
+    let mut columns = Columns::of(row);
+    let state = columns.state()?;
+    if !lifecycle::sources(Event::Succeed).contains(state) {
+        return Ok(Err(state));
+    }
+    let dispatch = rows::dispatch(&mut columns, texts)?;
+    let lease_until = columns.instant()?;
+    let fence = AttemptFence { execution: dispatch.execution, attempt: dispatch.attempt, fence: columns.number()? };
+    let started_at = columns.instant()?;
+    let worker = texts.share(columns.next::<Option<String>>()?.as_deref().unwrap_or_default());
+    let (attempts_from, losses) = (columns.next()?, columns.next()?);
+    let asked_at = columns.instant_or_none()?;
+    let asked_for = columns.code_or_none("reason", Reason::from_code)?;
+    let (job_version, retry, own_ms) = (columns.next()?, columns.retry()?, columns.number()?);
+    let first_started_at = columns.instant_or_none()?.unwrap_or(started_at);
+    Ok(Ok(RunningAttempt {
+        fence,
+        dispatch,
+        job_version,
+        retry,
+        timeout_ms: time_limit_ms(own_ms, retry.total_timeout_ms, first_started_at, started_at),
+        started_at,
+        worker,
+        lease_until,
+        attempts_from,
+        losses,
+        first_started_at,
+        cancel_requested: asked_at.map(|at| (at, asked_for.unwrap_or(Reason::CancelledByUser))),
+    }))
+}
+
+/// Reads the running attempts of these executions.
+pub(super) fn load_running(connection: &Connection, ids: &[ExecutionId]) -> Done<Vec<Option<RunningAttempt>>> {
+    let mut get = connection.prepare_cached(include_str!("sql/attempts/get_running.sql"))?;
+    let mut texts = Texts::default();
+    let mut attempts = Vec::with_capacity(ids.len());
+    for id in ids {
+        let mut found = get.query([id.as_bytes()])?;
+        let attempt = found.next()?.map(|row| running(row, &mut texts)).transpose()?;
+        attempts.push(attempt.and_then(Result::ok));
+    }
+    Ok(attempts)
+}
+
+/// Reads running attempts whose lease is over and whose runner is no node. A node bounds its attempts by its monotonic clock;
+/// the lease, an instant of the wall clock, would end early when that jumps. It counts only for runners that cannot be asked
+/// whether they live.
+pub(super) fn load_expired(connection: &Connection, now: Timestamp, limit: usize) -> Done<Vec<RunningAttempt>> {
+    let mut load = connection.prepare_cached(include_str!("sql/attempts/load_expired.sql"))?;
+    let mut found = load.query(params![now.millis(), NODE_PREFIX, limit as i64])?;
+    let mut texts = Texts::default();
+    let mut expired = Vec::new();
+    while let Some(row) = found.next()? {
+        expired.extend(running(row, &mut texts)?);
+    }
+    Ok(expired)
+}
+
+/// Reads running attempts of nodes that are gone.
+pub(super) fn load_orphans(
+    connection: &Connection,
+    live_nodes: &HashSet<String>,
+    limit: usize,
+) -> Done<Vec<RunningAttempt>> {
+    let mut load = connection.prepare_cached(include_str!("sql/attempts/load_orphans.sql"))?;
+    let mut found = load.query([NODE_PREFIX])?;
+    let mut texts = Texts::default();
+    let mut orphans = Vec::new();
+    while orphans.len() < limit {
+        let Some(row) = found.next()? else { break };
+        if let Ok(attempt) = running(row, &mut texts)? {
+            let node = attempt.worker.strip_prefix(NODE_PREFIX).unwrap_or(&attempt.worker);
+            if !live_nodes.contains(node) && !live_nodes.contains(&*attempt.worker) {
+                orphans.push(attempt);
+            }
+        }
+    }
+    Ok(orphans)
+}

@@ -1,0 +1,273 @@
+//! The outbox: events, written in the transaction of what they tell of, once per endpoint that wants them; and what
+//! became of their deliveries.
+//!
+//! `wants` and `emit` are on the path of every completion. Where nobody wants to hear, they cost a comparison.
+
+use super::failure::Done;
+use super::known;
+use super::rows::Columns;
+use campanile_model::execution::{AttemptError, Reason};
+use campanile_model::ids::{EndpointId, ExecutionId, JobId, TenantId};
+use campanile_model::lifecycle::State;
+use campanile_model::notify::{Delivery, DeliveryState, Endpoint, EventKind, Tried, WatchKind};
+use campanile_model::store::Page;
+use campanile_model::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::Serialize;
+use std::rc::Rc;
+
+/// Something that may be told.
+pub(super) struct Happened<'a> {
+    /// Whose.
+    pub(super) tenant: TenantId,
+    /// What.
+    pub(super) kind: EventKind,
+    /// To which job.
+    pub(super) job: JobId,
+    /// To which execution.
+    pub(super) execution: Option<ExecutionId>,
+    /// When.
+    pub(super) at: Timestamp,
+    /// What is told of it.
+    pub(super) facts: Facts<'a>,
+}
+
+/// What is told.
+pub(super) enum Facts<'a> {
+    /// An attempt ended, and the execution is so now.
+    Ended(Ended<'a>),
+    /// An expectation was not met by its instant.
+    Broken {
+        /// Which one.
+        expectation: WatchKind,
+        /// By when.
+        due_at: Timestamp,
+    },
+    /// A job succeeded again.
+    Recovered {
+        /// How long it had not.
+        since: Timestamp,
+    },
+}
+
+/// An execution after an attempt.
+pub(super) struct Ended<'a> {
+    /// Where it is.
+    pub(super) state: State,
+    /// Why.
+    pub(super) reason: Option<Reason>,
+    /// Tries so far.
+    pub(super) attempt: u32,
+    /// The instant it was due.
+    pub(super) fire_at: Timestamp,
+    /// When the first attempt started.
+    pub(super) first_started_at: Option<Timestamp>,
+    /// When the newest attempt started.
+    pub(super) started_at: Option<Timestamp>,
+    /// When that ended.
+    pub(super) finished_at: Option<Timestamp>,
+    /// What went wrong in it.
+    pub(super) error: Option<&'a AttemptError>,
+    /// The group that it belongs to, if it is dead.
+    pub(super) fingerprint: Option<u64>,
+}
+
+/// Whether anybody wants to hear of `kind`: worth asking before the facts are gathered.
+pub(super) fn wants(connection: &Connection, tenant: TenantId, kind: EventKind) -> Done<bool> {
+    known::ask(connection, |known| known.is_wanted(tenant, kind))
+}
+
+/// Writes an event for every endpoint that wants it.
+pub(super) fn emit(connection: &Connection, happened: &Happened<'_>) -> Done<()> {
+    let Happened { tenant, kind, job, .. } = *happened;
+    let wanting: Vec<Rc<Endpoint>> = known::ask(connection, |known| {
+        let of_job = |endpoint: &&Rc<Endpoint>| endpoint.job.is_none_or(|only| only == job);
+        known.wanting(tenant, kind).filter(of_job).cloned().collect()
+    })?;
+    if wanting.is_empty() {
+        return Ok(());
+    }
+    let mut get_job = connection.prepare_cached(include_str!("sql/outbox/get_job.sql"))?;
+    let found = get_job.query_row([job.as_bytes()], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)));
+    let Some((job_name, tags)) = found.optional()? else { return Ok(()) };
+    let data = data(happened, &job_name);
+    let mut insert = connection.prepare_cached(include_str!("sql/outbox/insert.sql"))?;
+    for endpoint in wanting {
+        // Tags are stored a line each.
+        if endpoint.tag.as_ref().is_some_and(|wanted| tags.split('\n').all(|tag| tag != wanted)) {
+            continue;
+        }
+        insert.execute(params![
+            tenant.0,
+            endpoint.id.as_bytes(),
+            kind.code(),
+            job.as_bytes(),
+            happened.execution.as_ref().map(ExecutionId::as_bytes),
+            happened.at.millis(),
+            data,
+            DeliveryState::Waiting.code(),
+        ])?;
+    }
+    Ok(())
+}
+
+/// The `data` of the envelope. Names and texts are those of the API.
+#[derive(Serialize, Default)]
+struct Data<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    execution_id: Option<String>,
+    job_id: String,
+    job_name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fire_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finished_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lateness_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<DataError<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fingerprint: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expectation: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    due_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<String>,
+}
+
+#[derive(Serialize)]
+struct DataError<'a> {
+    r#type: &'a str,
+    message: &'a str,
+}
+
+fn data(happened: &Happened<'_>, job_name: &str) -> String {
+    let text = |at: Option<Timestamp>| at.map(|at| at.to_string());
+    let whose = Data {
+        execution_id: happened.execution.map(|id| id.to_string()),
+        job_id: happened.job.to_string(),
+        job_name,
+        ..Data::default()
+    };
+    let data = match &happened.facts {
+        Facts::Ended(ended) => Data {
+            state: Some(ended.state.as_str()),
+            reason: ended.reason.map(Reason::as_str),
+            attempt: Some(ended.attempt),
+            fire_at: text(Some(ended.fire_at)),
+            started_at: text(ended.started_at),
+            finished_at: text(ended.finished_at),
+            lateness_ms: ended.first_started_at.map(|at| at.ms_since(ended.fire_at)),
+            duration_ms: ended.started_at.zip(ended.finished_at).map(|(from, to)| to.ms_since(from)),
+            error: ended.error.map(|error| DataError { r#type: &error.kind, message: &error.message }),
+            fingerprint: ended.fingerprint.map(|fingerprint| format!("{fingerprint:016x}")),
+            ..whose
+        },
+        Facts::Broken { expectation, due_at } => {
+            Data { expectation: Some(expectation.as_str()), due_at: text(Some(*due_at)), ..whose }
+        }
+        Facts::Recovered { since } => Data { since: text(Some(*since)), ..whose },
+    };
+    serde_json::to_string(&data).expect("texts and numbers are always JSON")
+}
+
+/// Reads deliveries that wait and are due, in the order of `next_at`. Each endpoint is asked for its own: what waits
+/// for a paused one is not even read.
+pub(super) fn load(
+    connection: &Connection,
+    endpoints: Vec<Endpoint>,
+    (now, except): (Timestamp, &[EndpointId]),
+    limit: usize,
+) -> Done<Vec<(Delivery, Endpoint)>> {
+    let mut load = connection.prepare_cached(include_str!("sql/outbox/load.sql"))?;
+    let mut due = Vec::new();
+    let open = |endpoint: &Endpoint| !endpoint.paused && !except.contains(&endpoint.id);
+    for (of, endpoint) in endpoints.iter().enumerate().filter(|(_, endpoint)| open(endpoint)) {
+        let mut found = load.query(params![endpoint.id.as_bytes(), now.millis(), limit as i64])?;
+        while let Some(row) = found.next()? {
+            due.push((delivery(row)?, of));
+        }
+    }
+    due.sort_by_key(|(delivery, _)| (delivery.next_at, delivery.seq));
+    due.truncate(limit);
+    Ok(due.into_iter().map(|(delivery, of)| (delivery, endpoints[of].clone())).collect())
+}
+
+/// Writes what became of tries. One that does not wait any more was settled by somebody else.
+pub(super) fn settle(connection: &Connection, tried: &[Tried]) -> Done<()> {
+    let mut settle = connection.prepare_cached(include_str!("sql/outbox/settle.sql"))?;
+    for one in tried {
+        settle.execute(params![
+            one.seq as i64,
+            DeliveryState::Waiting.code(),
+            one.state.code(),
+            one.next_at.millis(),
+            one.status,
+            one.error,
+        ])?;
+    }
+    Ok(())
+}
+
+/// Lists the deliveries to an endpoint, newest first.
+pub(super) fn list(
+    connection: &Connection,
+    tenant: TenantId,
+    endpoint: EndpointId,
+    before: Option<u64>,
+    limit: usize,
+) -> Done<Page<Delivery>> {
+    let before = before.and_then(|seq| i64::try_from(seq).ok()).unwrap_or(i64::MAX);
+    let mut list = connection.prepare_cached(include_str!("sql/outbox/list.sql"))?;
+    let mut found = list.query(params![endpoint.as_bytes(), tenant.0, before, limit as i64 + 1])?;
+    let mut items = Vec::new();
+    while let Some(row) = found.next()? {
+        items.push(delivery(row)?);
+    }
+    let has_more = items.len() > limit;
+    items.truncate(limit);
+    Ok(Page { items, has_more })
+}
+
+/// Has a delivery tried again from the start, as long as its endpoint is there.
+pub(super) fn replay(
+    connection: &Connection,
+    tenant: TenantId,
+    endpoint: EndpointId,
+    seq: u64,
+    now: Timestamp,
+) -> Done<bool> {
+    let mut replay = connection.prepare_cached(include_str!("sql/outbox/replay.sql"))?;
+    let waiting = DeliveryState::Waiting.code();
+    Ok(replay.execute(params![seq as i64, tenant.0, endpoint.as_bytes(), waiting, now.millis()])? == 1)
+}
+
+fn delivery(row: &Row<'_>) -> Done<Delivery> {
+    let mut columns = Columns::of(row);
+    Ok(Delivery {
+        seq: columns.number()?,
+        tenant: columns.tenant()?,
+        endpoint: EndpointId::from_bytes(columns.next()?),
+        kind: columns.code("event kind", EventKind::from_code)?,
+        job: columns.job_id()?,
+        execution: columns.next::<Option<[u8; 16]>>()?.map(ExecutionId::from_bytes),
+        at: columns.instant()?,
+        data: columns.next()?,
+        state: columns.code("delivery state", DeliveryState::from_code)?,
+        tries: columns.next()?,
+        next_at: columns.instant()?,
+        status: columns.next()?,
+        error: columns.next()?,
+    })
+}

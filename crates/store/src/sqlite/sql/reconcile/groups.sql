@@ -1,0 +1,4 @@
+-- caller: reconcile
+-- guard: none: reads
+-- index: none: a row per group is scanned
+SELECT tenant, fingerprint, n FROM dead_groups

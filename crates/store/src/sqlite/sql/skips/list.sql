@@ -1,8 +1,0 @@
--- caller: list_skips
--- guard: the tenant
--- index: PRIMARY KEY
-SELECT to_at, from_at, reason, recorded_at
-FROM skips
-WHERE job_id = ?1 AND tenant = ?2
-ORDER BY to_at DESC, from_at DESC
-LIMIT ?3
