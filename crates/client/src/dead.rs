@@ -9,8 +9,10 @@ use reqwest::Method;
 pub struct DeadFilter {
     /// Only those that match this filter.
     pub q: Option<String>,
-    /// Only of this group.
-    pub fingerprint: Option<String>,
+    /// Only of this job: its id, or `name:` and its name.
+    pub job: Option<String>,
+    /// Only of the group whose fingerprint starts so.
+    pub fp: Option<String>,
     /// At most this many, 1 to 500.
     pub limit: Option<u32>,
     /// Where to go on: `next_cursor` of the page before.
@@ -23,7 +25,8 @@ impl Client {
         let limit = filter.limit.map(|limit| limit.to_string());
         let query = [
             ("q", filter.q.as_deref()),
-            ("fingerprint", filter.fingerprint.as_deref()),
+            ("job", filter.job.as_deref()),
+            ("fp", filter.fp.as_deref()),
             ("limit", limit.as_deref()),
             ("cursor", filter.cursor.as_deref()),
         ];

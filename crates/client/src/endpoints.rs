@@ -45,9 +45,9 @@ impl Client {
     }
 
     /// `POST /v1/webhook-endpoints/{id}/deliveries/{seq}/replay`: sends it again.
-    pub async fn replay_delivery(&self, id: &str, seq: u64, options: &WriteOptions) -> Result<()> {
+    pub async fn replay_delivery(&self, id: &str, seq: u64, options: &WriteOptions) -> Result<Delivery> {
         let seq = seq.to_string();
         let path = ["v1", ROUTE, id, "deliveries", &seq, "replay"];
-        self.send_for_nothing(self.write::<()>(Method::POST, &path, None, options)).await
+        self.send(self.write::<()>(Method::POST, &path, None, options)).await
     }
 }

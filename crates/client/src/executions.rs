@@ -76,14 +76,14 @@ impl Client {
         self.send(self.write(Method::POST, &path, Some(request), options)).await
     }
 
-    /// `POST /v1/jobs/{job}/cancel`: cancels one fire of a job, whether it has come or not.
+    /// `POST /v1/jobs/{job}/fires/cancel`: cancels one fire of a job, whether it has come or not.
     pub async fn cancel_fire(
         &self,
         job: &str,
         request: &CancelFireRequest,
         options: &WriteOptions,
     ) -> Result<Execution> {
-        let path = ["v1", "jobs", job, "cancel"];
+        let path = ["v1", "jobs", job, "fires", "cancel"];
         self.send(self.write(Method::POST, &path, Some(request), options)).await
     }
 }

@@ -20,9 +20,9 @@ impl Client {
         self.direct(id, "drain", options).await
     }
 
-    /// `POST /v1/workers/{id}/resume`: it takes work again.
+    /// `POST /v1/workers/{id}/run`: it takes work again.
     pub async fn resume_worker(&self, id: &str, options: &WriteOptions) -> Result<WorkerStatus> {
-        self.direct(id, "resume", options).await
+        self.direct(id, "run", options).await
     }
 
     async fn direct(&self, id: &str, verb: &str, options: &WriteOptions) -> Result<WorkerStatus> {

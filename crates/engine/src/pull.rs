@@ -200,7 +200,22 @@ async fn take(ctx: &Context, dispatcher: &Dispatcher, worker: &Arc<str>, batch: 
     if let Err(error) = ctx.queue.ack(Runner::Worker, &acked).await {
         tracing::warn!(%error, "cannot acknowledge executions");
     }
+    let beyond = within(&pulled, limits::PULL_BYTES_MAX);
+    let unwanted = pulled.split_off(beyond);
+    if !unwanted.is_empty() {
+        give_back(ctx, dispatcher, unwanted).await;
+    }
     Ok(pulled)
+}
+
+/// How many of these fit into one answer; at least one.
+fn within(pulled: &[Pulled], bytes_max: usize) -> usize {
+    let mut bytes = 0;
+    let fits = pulled.iter().position(|one| {
+        bytes += one.granted.payload.len();
+        bytes > bytes_max
+    });
+    fits.map_or(pulled.len(), |beyond| beyond.max(1))
 }
 
 /// Gives back what was claimed for a worker that has hung up.

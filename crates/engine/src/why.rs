@@ -74,7 +74,7 @@ impl Verdict {
 
 /// Answers for a job and an instant. `ready` is whether this node fires.
 pub async fn why(ctx: &Context, tenant: TenantId, key: &JobKey, at: Timestamp, ready: bool) -> Result<Why> {
-    let job = intake::find(ctx, tenant, key).await?;
+    let job = find(ctx, tenant, key).await?;
     let plan = intake::decode(&job.plan)?;
     let offset_ms = job.spread_offset_ms();
     let next = |after: Timestamp| next_fire(&plan, offset_ms, after);
@@ -110,6 +110,14 @@ pub async fn why(ctx: &Context, tenant: TenantId, key: &JobKey, at: Timestamp, r
     }
     explain_nothing(ctx, &job, &mut answer, fire, ready);
     Ok(answer)
+}
+
+/// The job, also a deleted one: what became of its fires is still recorded.
+async fn find(ctx: &Context, tenant: TenantId, key: &JobKey) -> Result<Job> {
+    match ctx.store.get_jobs(tenant, std::slice::from_ref(key)).await?.pop().flatten() {
+        Some(job) => Ok(job),
+        None => intake::find(ctx, tenant, key).await,
+    }
 }
 
 /// The execution of an instant: the scheduled one; where the schedule has no fire there, a manual one.
@@ -177,7 +185,7 @@ async fn explain_execution(ctx: &Context, job: &Job, answer: &mut Why, execution
         answer.fixes.push(format!("campanile exec get {}", execution.id));
     }
     if answer.verdict == Verdict::DidNotRun && execution.reason != Some(Reason::CancelledByUser) {
-        answer.fixes.push(backfill(name, execution.fire_at));
+        answer.fixes.push(format!("{} --reprocess failed", backfill(name, execution.fire_at)));
     }
     answer.execution = Some(execution);
     Ok(())
@@ -290,7 +298,7 @@ fn explain_skip(job: &Job, answer: &mut Why, skip: Skip) {
         Reason::Blackout => answer.evidence.push("a blackout of the job covers it".into()),
         _ => {}
     }
-    if !matches!(skip.reason, Reason::JobDeleted) {
+    if !matches!(skip.reason, Reason::JobDeleted | Reason::Blackout) {
         answer.fixes.push(backfill(name, answer.at));
     }
     answer.skip = Some(skip);
@@ -307,6 +315,11 @@ fn explain_nothing(ctx: &Context, job: &Job, answer: &mut Why, fire: Option<Time
     };
     if at < job.created_at {
         return not_due(format!("the job was created at {}", job.created_at));
+    }
+    if job.state == JobState::Deleted && at >= job.updated_at {
+        answer.reason = Some(Reason::JobDeleted);
+        answer.evidence.push(format!("the job was deleted at {}", job.updated_at));
+        return;
     }
     let Some(fire) = fire else {
         not_due("the schedule has no fire at that instant".into());

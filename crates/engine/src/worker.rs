@@ -398,7 +398,7 @@ async fn run_action(ctx: &Context, granted: &Granted) -> Outcome {
         action: granted.action.clone(),
         payload: granted.payload.clone(),
         attempt: granted.fence.attempt,
-        max_attempts: granted.retry.max_attempts,
+        max_attempts: granted.retry.max_attempts.saturating_add(granted.attempts_from),
         fence: granted.fence.fence,
         fire_at: granted.fire_at,
         timeout_ms: granted.timeout_ms,

@@ -74,6 +74,8 @@ pub const HEARTBEAT_MS: u64 = 10_000;
 pub const CANCEL_GRACE_MS: u64 = 20_000;
 /// Executions in one claim, heartbeat or completion of a worker.
 pub const PULL_ITEMS_MAX: usize = 1_000;
+/// Payloads in one claim of a worker, in bytes together; what is beyond is given back. One execution is always answered.
+pub const PULL_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Longest wait of a worker's claim.
 pub const PULL_WAIT_MS_MAX: u64 = 60_000;
 /// Longest name of a worker, in bytes.
@@ -105,7 +107,7 @@ pub const SCAN_ROWS_MAX: usize = 50_000;
 /// Endpoints of a tenant.
 pub const ENDPOINTS_MAX: usize = 64;
 /// Tries of a notification.
-pub const DELIVERY_TRIES_MAX: u32 = 12;
+pub const DELIVERY_TRIES_MAX: u32 = 18;
 /// Pools and targets of a tenant that have limits.
 pub const CAPACITIES_MAX: usize = 10_000;
 /// Operations at work at the same time.

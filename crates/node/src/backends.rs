@@ -1,9 +1,8 @@
 //! From configuration to the parts that the engine runs on. Beside `config`, the only place that names backends.
 
 use crate::config::{Config, StoreKind};
-use campanile_actions::{Options, Secret, Targets};
+use campanile_actions::{Client, Options, Secret, Targets};
 use campanile_cluster::Solo;
-use campanile_model::action::Registry;
 use campanile_model::coordinator::Coordinator;
 use campanile_model::queue::Queue;
 use campanile_model::store::Store;
@@ -43,9 +42,9 @@ pub async fn open(config: &Config) -> Result<Backends> {
     Ok(Backends { store, queue: Arc::new(MemoryQueue::new()), coordinator: Arc::new(Solo::new()) })
 }
 
-/// The actions that jobs may use. `secret` signs the webhooks of jobs that have none of their own.
-pub fn actions(config: &Config, secret: Option<Secret>, clock: Arc<dyn Clock>) -> Registry {
-    campanile_actions::standard(Options {
+/// What webhooks and notifications are sent with. `secret` signs those of jobs that have none of their own.
+pub fn client(config: &Config, secret: Option<Secret>, clock: Arc<dyn Clock>) -> Client {
+    Client::new(Options {
         targets: Targets {
             private: config.actions.allow_private_targets,
             plain_http: config.actions.allow_plain_http,

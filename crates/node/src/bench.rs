@@ -9,12 +9,15 @@ mod machine;
 mod report;
 mod store;
 mod drain;
+mod pull;
 mod lateness;
 mod stampede;
 mod register;
 mod coldstart;
+mod history;
 mod wheel;
 
+use campanile_model::limits;
 pub use report::Report;
 use std::path::PathBuf;
 
@@ -47,6 +50,21 @@ enum Which {
         #[arg(long, default_value_t = 200_000)]
         jobs: usize,
         /// How often the pair (raw store, drain) is repeated.
+        #[arg(long, default_value_t = 3)]
+        repeat: usize,
+    },
+    /// The same with external workers over loopback HTTP, against the in-process drain of the same run.
+    Pull {
+        /// Executions.
+        #[arg(long, default_value_t = 200_000)]
+        jobs: usize,
+        /// Workers.
+        #[arg(long, default_value_t = 64)]
+        workers: usize,
+        /// Executions in one claim, and in one completion.
+        #[arg(long, default_value_t = 100)]
+        batch: usize,
+        /// How often the pair (drain, pull) is repeated.
         #[arg(long, default_value_t = 3)]
         repeat: usize,
     },
@@ -86,6 +104,12 @@ enum Which {
         #[arg(long, default_value_t = 1_000_000)]
         jobs: usize,
     },
+    /// Pages of history when there is much of it.
+    History {
+        /// Executions.
+        #[arg(long, default_value_t = 1_000_000)]
+        executions: usize,
+    },
     /// The timer wheel alone.
     Wheel {
         /// Entries.
@@ -110,10 +134,15 @@ pub async fn run(args: Args) -> Result<Report, String> {
     match args.which {
         Which::Store { jobs, batch } => store::run(scratch, jobs, batch).await,
         Which::Drain { jobs, repeat } => drain::run(scratch, jobs, repeat).await,
+        Which::Pull { jobs, workers, batch, repeat } => {
+            let workers = pull::Workers { count: workers, batch: batch.min(limits::PULL_ITEMS_MAX) };
+            pull::run(scratch, jobs, workers, repeat).await
+        }
         Which::Lateness { rate, seconds } => lateness::run(scratch, rate, seconds).await,
         Which::Stampede { jobs, ahead } => stampede::run(scratch, jobs, ahead).await,
         Which::Register { jobs, singles, connections } => register::run(scratch, jobs, singles, connections).await,
         Which::Coldstart { jobs } => coldstart::run(scratch, jobs).await,
+        Which::History { executions } => history::run(scratch, executions.max(1_000)).await,
         Which::Wheel { entries } => Ok(wheel::run(entries)),
         Which::ColdstartChild { dir, linger } => coldstart::child(dir, linger).await,
     }

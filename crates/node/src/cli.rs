@@ -6,6 +6,8 @@
 pub mod exit;
 pub mod output;
 mod usage;
+mod when;
+mod confirm;
 mod schedule;
 mod explain;
 mod preview;
@@ -14,6 +16,18 @@ mod job_spec;
 mod job_create;
 mod job_edit;
 mod exec;
+mod exec_logs;
+mod exec_cancel;
+mod why;
+mod dead;
+mod backfill;
+mod operation;
+mod pool;
+mod target;
+mod worker;
+mod fleet;
+mod notify;
+mod pages;
 mod status;
 mod doctor;
 mod completion;
@@ -83,6 +97,28 @@ enum Command {
     /// List, wait for and cancel executions
     #[command(subcommand)]
     Exec(exec::Command),
+    /// Say whether a job ran at an instant, and why not
+    Why(why::Args),
+    /// Look at what failed for good, run it again or give it up
+    #[command(subcommand)]
+    Dead(dead::Command),
+    /// Run a job for fires of its past
+    Backfill(backfill::Args),
+    /// Watch and stop replays and backfills
+    #[command(subcommand)]
+    Op(operation::Command),
+    /// Limit, pause and look at pools
+    #[command(subcommand)]
+    Pool(pool::Command),
+    /// Limit what a handler or a host gets
+    #[command(subcommand)]
+    Target(target::Command),
+    /// Be a worker that runs a program, and direct the others
+    #[command(subcommand)]
+    Worker(fleet::Command),
+    /// Tell others of what happens to jobs
+    #[command(subcommand)]
+    Notify(notify::Command),
     /// Say what a schedule means (needs no server)
     Explain(explain::Args),
     /// Show when a schedule fires (needs no server)
@@ -122,6 +158,14 @@ fn run(cli: Cli, out: &Output) -> Result<(), Failure> {
         Command::Server(args) => server::run(args, out),
         Command::Job(command) => ask(job::run(command, &globals, out)),
         Command::Exec(command) => ask(exec::run(command, &globals, out)),
+        Command::Why(args) => ask(why::run(args, &globals, out)),
+        Command::Dead(command) => ask(dead::run(command, &globals, out)),
+        Command::Backfill(args) => ask(backfill::run(args, &globals, out)),
+        Command::Op(command) => ask(operation::run(command, &globals, out)),
+        Command::Pool(command) => ask(pool::run(command, &globals, out)),
+        Command::Target(command) => ask(target::run(command, &globals, out)),
+        Command::Worker(command) => fleet::run(command, &globals, out),
+        Command::Notify(command) => ask(notify::run(command, &globals, out)),
         Command::Explain(args) => explain::run(&args, out),
         Command::Preview(args) => preview::run(&args, out),
         Command::Status => ask(status::run(&globals, out)),
@@ -151,13 +195,16 @@ impl Globals {
 fn ask(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(Code::Failed, format!("cannot start: {error}")))?;
-    runtime.block_on(async {
+    let result = runtime.block_on(async {
         tokio::select! {
             biased;
             () = interrupted() => Err(Failure::new(Code::Interrupted, "interrupted")),
             result = command => result,
         }
-    })
+    });
+    // A thread may still wait for an answer at the terminal, which nobody wants any more.
+    runtime.shutdown_background();
+    result
 }
 
 /// Whether Ctrl-C is meant for somebody else: an editor that we have started.
@@ -198,4 +245,24 @@ fn duration(text: &str) -> Result<String, String> {
 /// Reads a duration flag as milliseconds.
 fn duration_ms(text: &str) -> Result<u64, String> {
     campanile_model::schedule::parse_duration_ms(text).map_err(|error| format!("{error}; such as 90s, 5m or 1h30m"))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_flags_of_every_command_fit_together() {
+        use clap::CommandFactory;
+        let mut cli = super::Cli::command();
+        // A flag of a command that has the name of a flag of all would take its place; clap does not notice.
+        let everywhere: Vec<String> = cli.get_arguments().map(|arg| arg.get_id().to_string()).collect();
+        fn check(command: &clap::Command, everywhere: &[String]) {
+            for arg in command.get_arguments() {
+                assert!(!everywhere.contains(&arg.get_id().to_string()), "{}: {}", command.get_name(), arg.get_id());
+            }
+            command.get_subcommands().for_each(|command| check(command, everywhere));
+        }
+        cli.get_subcommands().for_each(|command| check(command, &everywhere));
+        cli.build();
+        cli.debug_assert();
+    }
 }

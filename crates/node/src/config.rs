@@ -8,7 +8,9 @@
 mod settings;
 
 use campanile_client::wire::input::distance;
+use campanile_engine::upkeep;
 use campanile_model::limits;
+use campanile_model::store::Retention;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -28,6 +30,8 @@ pub struct Config {
     pub store: Store,
     /// What jobs can do.
     pub actions: Actions,
+    /// How long what is kept.
+    pub retention: Retention,
     /// What is logged.
     pub log: Log,
 }
@@ -48,6 +52,8 @@ pub struct Engine {
     pub slots: usize,
     /// How long running attempts get to end when the node stops.
     pub drain_ms: u64,
+    /// How long a worker keeps an execution without a heartbeat.
+    pub lease_ms: u64,
 }
 
 /// The truth.
@@ -105,7 +111,7 @@ impl Config {
         Self {
             data_dir: ".campanile".into(),
             server: Server { listen: SocketAddr::from(([127, 0, 0, 1], 8080)), insecure_no_auth: false },
-            engine: Engine { slots: limits::SLOTS_MAX, drain_ms: 10_000 },
+            engine: Engine { slots: limits::SLOTS_MAX, drain_ms: 10_000, lease_ms: limits::LEASE_MS },
             store: Store { kind: StoreKind::Sqlite, readers: 2, cache_bytes: 256 << 20 },
             actions: Actions {
                 allow_private_targets: false,
@@ -113,6 +119,7 @@ impl Config {
                 ports: Vec::new(),
                 connect_timeout_ms: 10_000,
             },
+            retention: upkeep::retention(),
             log: Log { format: LogFormat::Text, level: "info".into() },
         }
     }

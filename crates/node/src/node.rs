@@ -9,8 +9,9 @@ use crate::cli::exit::{Code, Failure};
 use crate::clock::SystemClock;
 use crate::config::Config;
 use crate::secrets;
-use campanile_actions::Secret;
+use campanile_actions::{EventSender, Secret};
 use campanile_engine::metrics::Metrics;
+use campanile_engine::worker::Running;
 use campanile_engine::{Context, Handle, Options, Service};
 use campanile_model::Clock;
 use campanile_model::random::SplitMix;
@@ -60,19 +61,27 @@ impl Node {
                 .hint("delete the file to get a new secret")
         })?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let client = backends::client(config, Some(secret), clock.clone());
         let ctx = Context {
             store: parts.store,
             queue: parts.queue,
             coordinator: parts.coordinator,
-            actions: backends::actions(config, Some(secret), clock.clone()),
+            actions: campanile_actions::standard(client.clone()),
+            sender: Arc::new(EventSender::new(client)),
             clock,
             random: Arc::new(SplitMix::new(u64::from_ne_bytes(secrets::random().map_err(unusable)?))),
             metrics: Arc::new(Metrics::default()),
+            gate: Arc::default(),
+            workers: Arc::default(),
+            running: Running::default(),
+            retention: std::sync::Arc::new(campanile_engine::upkeep::retention()),
+            lease_ms: config.engine.lease_ms,
             node: name().map_err(unusable)?.into(),
         };
         let options = campanile_server::Options::new(secrets::cursor_key(&config.data_dir).map_err(unusable)?);
-        let service =
-            Service::start(ctx, Options { slots: config.engine.slots, drain_ms: config.engine.drain_ms }).await?;
+        let crate::config::Engine { slots, drain_ms, lease_ms } = config.engine;
+        let retention = config.retention.clone();
+        let service = Service::start(ctx, Options { slots, drain_ms, retention, lease_ms }).await?;
         let (stop_api, mut stopped) = watch::channel(false);
         let router = campanile_server::router(service.handle(), options.clone());
         let api = tokio::spawn(async move {

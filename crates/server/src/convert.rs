@@ -1,21 +1,31 @@
-//! Between the wire and the domain: what was sent into a draft (here), and what is stored into what is shown (`show`).
+//! Between the wire and the domain: what was sent into a draft (here), and what is stored into what is shown (`job`,
+//! `execution`).
 
-mod show;
+mod schedule;
+mod requests;
+mod job;
+mod execution;
+pub(crate) mod pull;
 
 use campanile_client::wire::FieldProblem;
 use campanile_client::wire::input::{CatchUpInput, Faults, JobInput, Pointers, ScheduleInput, Span};
 use campanile_engine::intake::JobDraft;
 use campanile_model::action::{ActionKind, ActionSpec};
 use campanile_model::catch_up::{CatchUp, CatchUpMode};
-use campanile_model::job::{POOL_LONG, POOL_SHORT, Priority, Window};
+use campanile_model::job::{Blackout, POOL_LONG, POOL_SHORT, Priority, Window};
+use campanile_model::notify::Expectation;
+use campanile_model::overlap::Overlap;
 use campanile_model::retry::{Backoff, RetryPolicy};
-use campanile_model::schedule::{DstFold, DstGap, Schedule, ScheduleError, parse_duration_ms, parse_text};
+use campanile_model::schedule::{Schedule, ScheduleError, parse_duration_ms};
 use campanile_model::{Timestamp, limits};
-use std::str::FromStr;
 
-pub(crate) use show::action_whole;
-use show::schedule_kind;
-pub use show::{attempt, execution, job, job_preview, next_fires, schedule_shown, skip};
+pub use execution::{attempt, execution, executions, log_entry, progress, skip};
+pub(crate) use job::action_whole;
+pub use job::{job, job_preview, next_fires, schedule_shown};
+pub(crate) use requests::{Chosen, fingerprint_digits, instant_near, term};
+
+/// A job that takes longer than this is long.
+const LONG_MS: u64 = 30_000;
 
 /// Reads meanings, and collects what is wrong with them at the pointers of the sender.
 pub struct Reader<'a> {
@@ -50,6 +60,12 @@ pub fn draft(input: &JobInput, faults: &mut Faults) -> JobDraft {
             .unwrap_or_default(),
         pool: read.pool(input).unwrap_or_else(|| POOL_SHORT.to_owned()).into(),
         catch_up: read.catch_up(&input.catch_up).unwrap_or_default(),
+        overlap: read
+            .word("/overlap", "overlap_invalid", &input.overlap, &Overlap::ALL, Overlap::as_str)
+            .flatten()
+            .unwrap_or_default(),
+        expect: read.expect(input).unwrap_or_default(),
+        blackouts: read.blackouts(input),
         tags: input.tags.clone(),
         paused: input.paused.unwrap_or_default(),
     }
@@ -65,44 +81,8 @@ pub fn window(input: &ScheduleInput, pointers: &Pointers, faults: &mut Faults) -
     Reader { pointers, faults }.window(input)
 }
 
-/// What a schedule may call itself.
-#[derive(Copy, Clone, PartialEq, Eq)]
-enum Called {
-    Cron,
-    Recurring,
-    Every,
-    At,
-    After,
-    None,
-}
-
-impl Called {
-    fn from_word(word: &str) -> Option<Self> {
-        Some(match word {
-            "CRON" => Called::Cron,
-            "RECURRING" => Called::Recurring,
-            "EVERY" | "INTERVAL" => Called::Every,
-            "ONE_TIME" | "ONE_SHOT" | "ONE_OFF" | "ONCE" | "AT" => Called::At,
-            "DELAYED" | "DELAY" | "AFTER" => Called::After,
-            "NONE" | "MANUAL" => Called::None,
-            _ => return None,
-        })
-    }
-
-    fn fits(self, schedule: &Schedule) -> bool {
-        match schedule {
-            Schedule::Cron { .. } => matches!(self, Called::Cron | Called::Recurring),
-            Schedule::Every { .. } => matches!(self, Called::Every | Called::Recurring),
-            // A delay is a way to say one time.
-            Schedule::At { .. } => self == Called::At,
-            Schedule::After { .. } => matches!(self, Called::After | Called::At),
-            Schedule::None => self == Called::None,
-        }
-    }
-}
-
 impl Reader<'_> {
-    fn refuse(&mut self, canonical: &str, code: &str, message: impl Into<String>) {
+    pub(crate) fn refuse(&mut self, canonical: &str, code: &str, message: impl Into<String>) {
         self.faults.add(FieldProblem::new(self.pointers.sent(canonical), code, message));
     }
 
@@ -111,116 +91,6 @@ impl Reader<'_> {
         let pointer = self.pointers.sent(canonical);
         self.faults.add(FieldProblem { pointer, code: code.to_owned(), message, hint, position });
         None
-    }
-
-    fn schedule(&mut self, input: &ScheduleInput) -> Option<Schedule> {
-        let called = match input.kind.as_deref() {
-            Some(word) => match Called::from_word(word) {
-                Some(called) => Some(called),
-                None => {
-                    let fault = FieldProblem::new(
-                        self.pointers.sent("/schedule/type"),
-                        "schedule_type_invalid",
-                        format!("there is no type of schedule `{}`", shown(word)),
-                    );
-                    self.faults.add(fault.hint("one of CRON, RECURRING, EVERY, ONE_TIME, DELAYED, NONE"));
-                    return None;
-                }
-            },
-            None => None,
-        };
-        let given: Vec<&str> = [
-            ("/schedule", input.text.is_some()),
-            ("/schedule/cron", input.cron.is_some()),
-            ("/schedule/every", input.every.is_some()),
-            ("/schedule/at", input.at.is_some()),
-            ("/schedule/after", input.after.is_some()),
-        ]
-        .into_iter()
-        .filter_map(|(pointer, is_given)| is_given.then_some(pointer))
-        .collect();
-        if let [first, second, ..] = given[..] {
-            let (first, second) = (self.pointers.sent(first), self.pointers.sent(second));
-            let message = format!("a job has one schedule, but `{first}` and `{second}` are two");
-            self.faults.add(FieldProblem::new(second, "schedule_ambiguous", message));
-            return None;
-        }
-        if input.phase.is_some() && input.every.is_none() {
-            self.refuse("/schedule/phase", "phase_without_every", "a phase belongs to `every`");
-            return None;
-        }
-        let schedule = self.one_schedule(input, called)?;
-        match called {
-            Some(called) if !called.fits(&schedule) => {
-                let word = input.kind.as_deref().unwrap_or_default();
-                let message = match schedule {
-                    Schedule::None => format!("type {word} needs a schedule, and there is none"),
-                    _ => format!("type {word} does not fit the schedule, which is {}", schedule_kind(&schedule)),
-                };
-                self.refuse("/schedule/type", "schedule_type_mismatch", message);
-                None
-            }
-            _ => Some(schedule),
-        }
-    }
-
-    fn one_schedule(&mut self, input: &ScheduleInput, called: Option<Called>) -> Option<Schedule> {
-        let zone = input.timezone.as_deref().unwrap_or("UTC");
-        let cron = |expression: &str| Schedule::Cron {
-            expression: expression.to_owned(),
-            zone: zone.to_owned(),
-            dst_gap: DstGap::default(),
-            dst_fold: DstFold::default(),
-        };
-        let schedule = match input {
-            ScheduleInput { cron: Some(expression), .. } => cron(expression),
-            ScheduleInput { every: Some(every), .. } => Schedule::Every {
-                every_ms: self.span_of("/schedule/every", every)?,
-                phase_ms: self.span("/schedule/phase", &input.phase, 0)?,
-            },
-            ScheduleInput { at: Some(at), .. } => Schedule::At { at: self.instant("/schedule/at", at)? },
-            ScheduleInput { after: Some(after), .. } => {
-                Schedule::After { delay_ms: self.span_of("/schedule/after", after)? }
-            }
-            ScheduleInput { text: Some(text), .. } if called == Some(Called::Cron) => cron(text),
-            ScheduleInput { text: Some(text), .. }
-                if called == Some(Called::After) && parse_duration_ms(text).is_ok() =>
-            {
-                Schedule::After { delay_ms: parse_duration_ms(text).unwrap_or_default() }
-            }
-            ScheduleInput { text: Some(text), .. } => match parse_text(text, zone) {
-                Ok(schedule) => schedule,
-                Err(error) => {
-                    let canonical = if error.code.starts_with("zone") { "/schedule/timezone" } else { "/schedule" };
-                    return self.refuse_schedule(canonical, error);
-                }
-            },
-            _ => Schedule::None,
-        };
-        let Schedule::Cron { expression, zone, .. } = schedule else { return Some(schedule) };
-        let dst_gap = self.dst::<DstGap>("/schedule/dst_gap", &input.dst_gap)?;
-        let dst_fold = self.dst::<DstFold>("/schedule/dst_fold", &input.dst_fold)?;
-        Some(Schedule::Cron { expression, zone, dst_gap, dst_fold })
-    }
-
-    fn dst<T: FromStr<Err = ScheduleError> + Default>(&mut self, canonical: &str, word: &Option<String>) -> Option<T> {
-        match word.as_deref().map(str::parse).transpose() {
-            Ok(rule) => Some(rule.unwrap_or_default()),
-            Err(error) => self.refuse_schedule(canonical, error),
-        }
-    }
-
-    fn window(&mut self, input: &ScheduleInput) -> Option<Window> {
-        let starts_at = self.optional_instant("/starts_at", &input.starts_at);
-        let ends_at = self.optional_instant("/ends_at", &input.ends_at);
-        let max_fires = match input.max_fires.map(u32::try_from).transpose() {
-            Ok(max_fires) => max_fires,
-            Err(_) => {
-                self.refuse("/max_fires", "max_fires_invalid", format!("max_fires must be at most {}", u32::MAX));
-                return None;
-            }
-        };
-        Some(Window { starts_at: starts_at?, ends_at: ends_at?, max_fires })
     }
 
     fn optional_instant(&mut self, canonical: &str, text: &Option<String>) -> Option<Option<Timestamp>> {
@@ -247,18 +117,20 @@ impl Reader<'_> {
         }
     }
 
-    fn span_of(&mut self, canonical: &str, span: &Span) -> Option<u64> {
+    /// `None` is a fault, `Some(None)` is nothing sent.
+    fn optional_span(&mut self, canonical: &str, span: &Option<Span>) -> Option<Option<u64>> {
         match span {
-            Span::Ms(ms) => Some(*ms),
-            Span::Text(text) => match parse_duration_ms(text) {
-                Ok(ms) => Some(ms),
-                Err(error) => self.refuse_schedule(canonical, error),
-            },
+            Some(span) => self.span_of(canonical, span).map(Some),
+            None => Some(None),
         }
     }
 
+    fn span_of(&mut self, canonical: &str, span: &Span) -> Option<u64> {
+        duration_ms(span).map_or_else(|error| self.refuse_schedule(canonical, error), Some)
+    }
+
     /// One of a set of words. `None` is a fault, `Some(None)` is nothing sent.
-    fn word<T: Copy>(
+    pub(crate) fn word<T: Copy>(
         &mut self,
         canonical: &str,
         code: &str,
@@ -315,25 +187,31 @@ impl Reader<'_> {
             self.word("/retry_policy/backoff", "backoff_invalid", &retry.backoff, &Backoff::ALL, Backoff::as_str);
         let initial = self.span("/retry_policy/initial_delay_ms", &retry.initial_delay, default.initial_delay_ms);
         let longest = self.span("/retry_policy/max_delay_ms", &retry.max_delay, default.max_delay_ms);
+        let total = self.optional_span("/retry_policy/total_timeout_ms", &retry.total_timeout);
         let (initial_delay_ms, mut max_delay_ms) = (initial?, longest?);
         if retry.max_delay.is_none() {
             // Where only the first delay was sent, the longest is no shorter.
             max_delay_ms = max_delay_ms.max(initial_delay_ms);
         }
         let backoff = backoff?.unwrap_or_default();
-        Some(RetryPolicy { max_attempts: max_attempts?, backoff, initial_delay_ms, max_delay_ms })
+        let (max_attempts, total_timeout_ms) = (max_attempts?, total?);
+        Some(RetryPolicy { max_attempts, backoff, initial_delay_ms, max_delay_ms, total_timeout_ms })
     }
 
     fn pool(&mut self, input: &JobInput) -> Option<String> {
-        let by_duration = match input.estimated_duration.as_deref() {
+        let by_duration = match &input.estimated_duration {
             None => None,
-            Some("SHORT") => Some(POOL_SHORT),
-            Some("LONG") => Some(POOL_LONG),
-            Some(other) => {
-                let message = format!("estimated_duration must be short or long, got `{}`", shown(other));
-                self.refuse("/estimated_duration", "estimated_duration_invalid", message);
-                return None;
-            }
+            Some(Span::Text(word)) if word.trim().eq_ignore_ascii_case("short") => Some(POOL_SHORT),
+            Some(Span::Text(word)) if word.trim().eq_ignore_ascii_case("long") => Some(POOL_LONG),
+            Some(span) => match duration_ms(span) {
+                Ok(ms) if ms > LONG_MS => Some(POOL_LONG),
+                Ok(_) => Some(POOL_SHORT),
+                Err(error) => {
+                    let message = format!("estimated_duration must be short, long or a duration: {}", error.message);
+                    self.refuse("/estimated_duration", "estimated_duration_invalid", message);
+                    return None;
+                }
+            },
         };
         match (&input.pool, by_duration) {
             (Some(pool), Some(other)) if pool != other => {
@@ -350,12 +228,14 @@ impl Reader<'_> {
     fn catch_up(&mut self, input: &CatchUpInput) -> Option<CatchUp> {
         let default = CatchUp::default();
         let max_age_ms = self.span("/catch_up/max_age_ms", &input.max_age, default.max_age_ms);
+        let drip_ms = self.span("/catch_up/drip_ms", &input.drip, default.drip_ms);
         let n = input.n.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
         let mode = match (input.mode.as_deref(), n) {
             (None, None) => default.mode,
             (Some("NONE"), None) => CatchUpMode::None,
             (Some("LAST"), None) => CatchUpMode::Last,
             (Some("ALL"), None) => CatchUpMode::All,
+            (Some("COALESCED" | "COALESCE"), None) => CatchUpMode::Coalesced,
             (Some("LAST_N") | None, Some(n)) if (1..=limits::CATCH_UP_FIRES_MAX as u32).contains(&n) => {
                 CatchUpMode::LastN(n)
             }
@@ -364,17 +244,42 @@ impl Reader<'_> {
                 self.refuse("/catch_up/n", "catch_up_invalid", message);
                 return None;
             }
-            (Some("NONE" | "LAST" | "ALL"), Some(_)) => {
+            (Some("NONE" | "LAST" | "ALL" | "COALESCED" | "COALESCE"), Some(_)) => {
                 self.refuse("/catch_up/n", "catch_up_invalid", "`n` belongs to the mode LAST_N");
                 return None;
             }
             (Some(other), _) => {
-                let message = format!("`{}` is not known: NONE, LAST, ALL or LAST_N", shown(other));
+                let message = format!("`{}` is not known: NONE, LAST, ALL, LAST_N or COALESCED", shown(other));
                 self.refuse("/catch_up/mode", "catch_up_invalid", message);
                 return None;
             }
         };
-        Some(CatchUp { mode, max_age_ms: max_age_ms? })
+        Some(CatchUp { mode, max_age_ms: max_age_ms?, drip_ms: drip_ms? })
+    }
+
+    fn expect(&mut self, input: &JobInput) -> Option<Expectation> {
+        let start = self.optional_span("/expect/start_within_ms", &input.expect.start_within);
+        let finish = self.optional_span("/expect/finish_within_ms", &input.expect.finish_within);
+        let success = self.optional_span("/expect/success_every_ms", &input.expect.success_every);
+        Some(Expectation { start_within_ms: start?, finish_within_ms: finish?, success_every_ms: success? })
+    }
+
+    fn blackouts(&mut self, input: &JobInput) -> Vec<Blackout> {
+        let mut blackouts = Vec::with_capacity(input.blackouts.len());
+        // Beyond the limit they are only counted, by the engine.
+        for (i, blackout) in input.blackouts.iter().enumerate().take(limits::BLACKOUTS_MAX + 1) {
+            let from = self.instant(&format!("/blackouts/{i}/from"), &blackout.from);
+            let to = self.instant(&format!("/blackouts/{i}/to"), &blackout.to);
+            blackouts.extend(from.zip(to).map(|(from, to)| Blackout { from, to }));
+        }
+        blackouts
+    }
+}
+
+fn duration_ms(span: &Span) -> Result<u64, ScheduleError> {
+    match span {
+        Span::Ms(ms) => Ok(*ms),
+        Span::Text(text) => parse_duration_ms(text),
     }
 }
 

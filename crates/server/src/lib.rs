@@ -22,7 +22,7 @@ use aws_lc_rs::hmac;
 use campanile_engine::Handle;
 use campanile_model::TenantId;
 use std::sync::Arc;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 pub use routes::{openapi, router};
 pub use serve::serve;
@@ -44,6 +44,31 @@ pub struct Options {
     pub body_bytes_max: usize,
     /// How long requests get to end when the server stops.
     pub drain_ms: u64,
+    /// Set when the server stops, so that nobody waits for something to happen. Clones share it.
+    pub stopping: Stopping,
+}
+
+/// Whether a server stops.
+#[derive(Clone, Debug)]
+pub struct Stopping(Arc<watch::Sender<bool>>);
+
+impl Default for Stopping {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(false)))
+    }
+}
+
+impl Stopping {
+    /// It stops.
+    pub(crate) fn begin(&self) {
+        self.0.send_replace(true);
+    }
+
+    /// Returns when it stops.
+    pub(crate) async fn begun(&self) {
+        // The sender is held by ourselves, so that waiting for it does not fail.
+        let _ = self.0.subscribe().wait_for(|stops| *stops).await;
+    }
 }
 
 impl Options {
@@ -57,6 +82,7 @@ impl Options {
             handler_timeout_ms: 30_000,
             body_bytes_max: 128 * 1024 * 1024,
             drain_ms: 10_000,
+            stopping: Stopping::default(),
         }
     }
 }
@@ -71,6 +97,8 @@ pub(crate) struct App {
     body_budget: Arc<Semaphore>,
     /// One permit per request that waits for an execution to end.
     waits: Arc<Semaphore>,
+    /// One permit per claim that waits for work.
+    polls: Arc<Semaphore>,
 }
 
 /// Requests that wait for an execution to end, at most; further ones are answered at once.
@@ -83,6 +111,8 @@ impl App {
             cursor_key: Arc::new(hmac::Key::new(hmac::HMAC_SHA256, &options.cursor_key)),
             body_budget: Arc::new(Semaphore::new(options.body_bytes_max.div_ceil(1024))),
             waits: Arc::new(Semaphore::new(WAITS_MAX)),
+            // A claim that waits may hold a connection; others need some too.
+            polls: Arc::new(Semaphore::new(options.connections_max.div_ceil(2))),
             options: Arc::new(options),
         }
     }

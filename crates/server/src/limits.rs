@@ -1,7 +1,7 @@
 //! What every request passes through: its id, the bounds on its head, a time limit, and the headers of every answer.
 //!
 //! Handlers of writes run in a task of their own, because a dropped connection drops the handler, and a write must not end
-//! half-way. Handlers of reads end with their client.
+//! half-way. Handlers of reads, and claims of workers, end with their client.
 
 use crate::App;
 use crate::problem::Refusal;
@@ -21,6 +21,9 @@ use tracing::Instrument;
 const URI_BYTES_MAX: usize = 8 * 1024;
 /// Longest wait that a client may ask for.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// Where workers ask for work, and wait for it.
+pub(crate) const CLAIM_PATH: &str = "/internal/v1/executions/claim";
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -66,9 +69,12 @@ pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) 
     if let Err(refusal) = check_head(&request) {
         return refusal.into_response();
     }
-    let is_read = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    // A claim is asked for by somebody who waits. When that one leaves, nobody must be given anything; what was taken
+    // already is taken back by the engine, which notices.
+    let is_claim = *request.method() == Method::POST && request.uri().path() == CLAIM_PATH;
+    let is_read = is_claim || matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     let mut limit = Duration::from_millis(app.options.handler_timeout_ms);
-    if is_read && query_value(request.uri().query(), "wait").is_some() {
+    if is_claim || (is_read && query_value(request.uri().query(), "wait").is_some()) {
         limit += WAIT_MAX;
     }
     // What is logged on the way carries the id that the client is told.

@@ -1,16 +1,16 @@
 //! What handlers are given: the parts of a request, read strictly.
 
 use crate::problem::Refusal;
-use crate::{App, etag, idempotency};
+use crate::{App, convert, etag, idempotency};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use campanile_client::wire::FieldProblem;
-use campanile_client::wire::input::nearest;
+use campanile_client::wire::input::{Faults, nearest};
 use campanile_client::wire::json;
 use campanile_model::schedule::parse_duration_ms;
 use campanile_model::store::JobKey;
-use campanile_model::{ExecutionId, JobId, Timestamp, limits};
+use campanile_model::{EndpointId, ExecutionId, JobId, OperationId, Timestamp, limits};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -76,6 +76,14 @@ impl Head {
         Ok((etag::if_match(&self.headers)?, idempotency::key(&self.headers)?))
     }
 
+    /// The query without what only says which page is meant: what a cursor is bound to.
+    pub(crate) fn filter_text(&self) -> String {
+        let mut kept: Vec<&(String, String)> =
+            self.query.iter().filter(|(name, _)| !["cursor", "limit", "case"].contains(&name.as_str())).collect();
+        kept.sort();
+        format!("{kept:?}")
+    }
+
     /// The address of the next page, for a `Link` header.
     pub(crate) fn next_link(&self, cursor: &str) -> HeaderValue {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
@@ -128,6 +136,25 @@ impl Params<'_> {
         self.get(name).map(parse).transpose()
     }
 
+    /// An instant as people write it: RFC 3339, a date, `now`, or a distance from now such as `-2h`.
+    pub(crate) fn near(&self, name: &str, now: Timestamp) -> Result<Option<Timestamp>, Refusal> {
+        let parse = |text: &str| {
+            // A `+` that was not escaped arrives as a blank.
+            convert::instant_near(&text.replace(' ', "+"), now)
+                .map_err(|message| Refusal::bad_request("parameter_invalid", format!("`{name}`: {message}")))
+        };
+        self.get(name).map(parse).transpose()
+    }
+
+    /// A whole number.
+    pub(crate) fn count(&self, name: &str) -> Result<Option<u64>, Refusal> {
+        let parse = |text: &str| {
+            let refused = |_| Refusal::bad_request("parameter_invalid", format!("`{name}` must be a whole number"));
+            text.parse().map_err(refused)
+        };
+        self.get(name).map(parse).transpose()
+    }
+
     /// A duration, at most `max`.
     pub(crate) fn duration(&self, name: &str, max: Duration) -> Result<Option<Duration>, Refusal> {
         let Some(text) = self.get(name) else { return Ok(None) };
@@ -148,6 +175,8 @@ pub(crate) struct Body<const MAX: usize> {
 pub(crate) type JobBody = Body<{ limits::JOB_REQUEST_BYTES_MAX }>;
 /// The body of a request about many jobs.
 pub(crate) type BatchBody = Body<{ limits::REQUEST_BYTES_MAX }>;
+/// The body of a request with a few fields.
+pub(crate) type SmallBody = Body<SMALL_BODY_BYTES_MAX>;
 
 impl<const MAX: usize> Body<MAX> {
     /// The JSON text.
@@ -160,29 +189,82 @@ impl<const MAX: usize> FromRequest<App> for Body<MAX> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
-        check_type(request.headers())?;
-        let declared = content_length(request.headers());
-        if declared.is_some_and(|length| length > MAX as u64) {
-            return Err(too_large(MAX));
-        }
-        let kib = (declared.map_or(MAX, |length| length as usize).div_ceil(1024)).max(1) as u32;
-        let timeout = Duration::from_millis(app.options.body_timeout_ms);
-        let budget = app.body_budget.clone();
-        let read = async {
-            let permit = budget.acquire_many_owned(kib).await.expect("the budget is never closed");
-            let body = Limited::new(request.into_body(), MAX).collect().await;
-            (permit, body)
-        };
-        let Ok((permit, body)) = tokio::time::timeout(timeout, read).await else {
-            return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", "the body did not arrive in time"));
-        };
-        let bytes = match body {
-            Ok(body) => body.to_bytes(),
-            Err(error) if error.is::<LengthLimitError>() || is_length_limit(&*error) => return Err(too_large(MAX)),
-            Err(_) => return Err(Refusal::bad_request("body_incomplete", "the body ended before it was complete")),
-        };
+        let (bytes, permit) = read_body(request, app, MAX).await?;
         json::check(&bytes, limits::JSON_DEPTH_MAX).map_err(malformed)?;
         Ok(Self { bytes, _permit: permit })
+    }
+}
+
+/// A body that is UTF-8 and not looked at any further: whoever reads it finds out whether it is JSON. For requests that are
+/// read in one pass.
+pub(crate) struct TextBody<const MAX: usize> {
+    bytes: Bytes,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl<const MAX: usize> TextBody<MAX> {
+    /// The text.
+    pub(crate) fn text(&self) -> Result<&str, Refusal> {
+        std::str::from_utf8(&self.bytes).map_err(|_| malformed(json::Malformed::NotUtf8))
+    }
+}
+
+impl<const MAX: usize> FromRequest<App> for TextBody<MAX> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
+        let (bytes, permit) = read_body(request, app, MAX).await?;
+        Ok(Self { bytes, _permit: permit })
+    }
+}
+
+/// Reads a body of at most `max` bytes, with its share of the body budget.
+async fn read_body(request: Request, app: &App, max: usize) -> Result<(Bytes, OwnedSemaphorePermit), Refusal> {
+    check_type(request.headers())?;
+    let declared = content_length(request.headers());
+    if declared.is_some_and(|length| length > max as u64) {
+        return Err(too_large(max));
+    }
+    let kib = (declared.map_or(max, |length| length as usize).div_ceil(1024)).max(1) as u32;
+    let timeout = Duration::from_millis(app.options.body_timeout_ms);
+    let budget = app.body_budget.clone();
+    let read = async {
+        let permit = budget.acquire_many_owned(kib).await.expect("the budget is never closed");
+        let body = Limited::new(request.into_body(), max).collect().await;
+        (permit, body)
+    };
+    let Ok((permit, body)) = tokio::time::timeout(timeout, read).await else {
+        return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", "the body did not arrive in time"));
+    };
+    match body {
+        Ok(body) => Ok((body.to_bytes(), permit)),
+        Err(error) if error.is::<LengthLimitError>() || is_length_limit(&*error) => Err(too_large(max)),
+        Err(_) => Err(Refusal::bad_request("body_incomplete", "the body ended before it was complete")),
+    }
+}
+
+/// The body of a request that may have none: then it is an empty object.
+pub(crate) struct OptionalBody(Option<Body<SMALL_BODY_BYTES_MAX>>);
+
+impl OptionalBody {
+    /// The JSON text of an object.
+    pub(crate) fn text(&self) -> &str {
+        self.0.as_ref().map_or("{}", Body::text)
+    }
+}
+
+impl FromRequest<App> for OptionalBody {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
+        if axum::body::HttpBody::is_end_stream(request.body()) {
+            return Ok(Self(None));
+        }
+        let body = Body::from_request(request, app).await?;
+        match json::members(body.text()) {
+            Some(_) => Ok(Self(Some(body))),
+            None => Err(Refusal::bad_request("json_invalid", "this request takes no body, or an object")),
+        }
     }
 }
 
@@ -190,8 +272,8 @@ impl<const MAX: usize> FromRequest<App> for Body<MAX> {
 /// sender would take it for done.
 pub(crate) struct NoBody;
 
-/// More than enough for nothing.
-const NO_BODY_BYTES_MAX: usize = 16 * 1024;
+/// More than enough for nothing, or for a few fields.
+const SMALL_BODY_BYTES_MAX: usize = 16 * 1024;
 
 impl FromRequest<App> for NoBody {
     type Rejection = Refusal;
@@ -200,7 +282,7 @@ impl FromRequest<App> for NoBody {
         if axum::body::HttpBody::is_end_stream(request.body()) {
             return Ok(Self);
         }
-        let body = Body::<NO_BODY_BYTES_MAX>::from_request(request, app).await?;
+        let body = Body::<SMALL_BODY_BYTES_MAX>::from_request(request, app).await?;
         match json::members(body.text()).map(|members| members.first().map(|(name, _)| name.clone())) {
             Some(None) => Ok(Self),
             Some(Some(name)) => {
@@ -273,6 +355,28 @@ pub(crate) fn job_key(text: &str) -> Result<JobKey, Refusal> {
 /// The id of an execution in a path.
 pub(crate) fn execution_id(text: &str) -> Result<ExecutionId, Refusal> {
     text.parse().map_err(|error| Refusal::bad_request("invalid_id", format!("{error}")))
+}
+
+/// The id of an operation in a path.
+pub(crate) fn operation_id(text: &str) -> Result<OperationId, Refusal> {
+    text.parse().map_err(|error| Refusal::bad_request("invalid_id", format!("{error}")))
+}
+
+/// The id of an endpoint in a path.
+pub(crate) fn endpoint_id(text: &str) -> Result<EndpointId, Refusal> {
+    text.parse().map_err(|error| Refusal::bad_request("invalid_id", format!("{error}")))
+}
+
+/// What was read, if nothing is wrong with it.
+pub(crate) fn faultless<T>(value: T, faults: Faults) -> Result<T, Refusal> {
+    if faults.is_empty() { Ok(value) } else { Err(Refusal::invalid(faults.into_vec())) }
+}
+
+/// The same answer with the address of what it is about.
+pub(crate) fn located(mut response: Response, path: String) -> Response {
+    let location = HeaderValue::try_from(path);
+    response.headers_mut().extend(location.ok().map(|location| (header::LOCATION, location)));
+    response
 }
 
 /// A JSON answer.

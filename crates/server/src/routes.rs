@@ -2,7 +2,19 @@
 
 mod jobs;
 mod jobs_change;
+mod runs;
+mod fires;
+mod history;
 mod executions;
+mod pull;
+mod dead;
+mod operations;
+mod pools;
+mod targets;
+mod workers;
+mod endpoints;
+mod deliveries;
+mod stats;
 mod schedules;
 mod health;
 mod docs;
@@ -26,6 +38,14 @@ use utoipa_axum::routes;
     tags(
         (name = "Jobs", description = "Stored definitions: a schedule, an action, and policies."),
         (name = "Executions", description = "Fires of jobs, their attempts, and what came back."),
+        (name = "Dead letters", description = "Executions whose attempts are used up: groups, replay, discard."),
+        (name = "Operations", description = "Replays and backfills, which take a while."),
+        (name = "Pools", description = "Capacity that jobs name: limits, depth, pause."),
+        (name = "Targets", description = "Whom actions are done to: limits, and whether they keep failing."),
+        (name = "Workers", description = "The external workers that were heard of."),
+        (name = "Worker protocol", description = "How workers take, keep, end and give back work."),
+        (name = "Notifications", description = "Webhook endpoints, and what was sent there."),
+        (name = "Stats", description = "What happened, and how many executions there are."),
         (name = "Schedules", description = "What a schedule means and when it fires, without a job."),
         (name = "Server", description = "How the server is."),
     )
@@ -39,19 +59,58 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(jobs::get_job, jobs_change::replace_job, jobs_change::patch_job, jobs_change::delete_job))
         .routes(routes!(jobs_change::pause_job))
         .routes(routes!(jobs_change::resume_job))
-        .routes(routes!(jobs_change::run_job))
-        .routes(routes!(jobs_change::trigger_job))
-        .routes(routes!(jobs_change::execute_job))
-        .routes(routes!(executions::list_job_executions))
-        .routes(routes!(executions::list_job_runs))
-        .routes(routes!(executions::list_job_skips))
-        .routes(routes!(executions::list_executions))
+        .routes(routes!(runs::run_job))
+        .routes(routes!(runs::trigger_job))
+        .routes(routes!(runs::execute_job))
+        .routes(routes!(fires::why))
+        .routes(routes!(fires::cancel_fire))
+        .routes(routes!(fires::backfill_job))
+        .routes(routes!(history::list_job_executions))
+        .routes(routes!(history::list_job_runs))
+        .routes(routes!(history::list_job_skips))
+        .routes(routes!(history::list_executions))
         .routes(routes!(executions::get_execution))
         .routes(routes!(executions::list_attempts))
+        .routes(routes!(executions::list_logs))
         .routes(routes!(executions::cancel_execution))
+        .routes(routes!(executions::replay_execution))
+        .routes(routes!(dead::list_dead))
+        .routes(routes!(dead::list_dead_groups))
+        .routes(routes!(dead::replay_dead))
+        .routes(routes!(dead::discard_dead))
+        .routes(routes!(operations::list_operations))
+        .routes(routes!(operations::get_operation))
+        .routes(routes!(operations::cancel_operation))
+        .routes(routes!(pools::list_pools))
+        .routes(routes!(pools::get_pool, pools::put_pool, pools::delete_pool))
+        .routes(routes!(pools::pause_pool))
+        .routes(routes!(pools::resume_pool))
+        .routes(routes!(targets::list_targets))
+        .routes(routes!(targets::put_target, targets::delete_target))
+        .routes(routes!(workers::list_workers))
+        .routes(routes!(workers::quiet_worker))
+        .routes(routes!(workers::drain_worker))
+        .routes(routes!(workers::run_worker))
+        .routes(routes!(endpoints::list_endpoints, endpoints::create_endpoint))
+        .routes(routes!(endpoints::get_endpoint, endpoints::replace_endpoint, endpoints::delete_endpoint))
+        .routes(routes!(endpoints::pause_endpoint))
+        .routes(routes!(endpoints::resume_endpoint))
+        .routes(routes!(deliveries::list_deliveries))
+        .routes(routes!(deliveries::replay_delivery))
+        .routes(routes!(stats::stats))
+        .routes(routes!(stats::counts))
         .routes(routes!(schedules::preview_schedule))
         .routes(routes!(schedules::explain_schedule))
         .routes(routes!(health::status))
+}
+
+fn worker_protocol() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(pull::claim))
+        .routes(routes!(pull::heartbeat))
+        .routes(routes!(pull::complete_batch))
+        .routes(routes!(pull::complete))
+        .routes(routes!(pull::release))
 }
 
 fn server() -> OpenApiRouter<App> {
@@ -63,18 +122,20 @@ fn server() -> OpenApiRouter<App> {
 
 /// The OpenAPI document of the routes.
 pub fn openapi() -> utoipa::openapi::OpenApi {
-    api().merge(server()).into_openapi()
+    api().merge(worker_protocol()).merge(server()).into_openapi()
 }
 
 /// All routes on this engine.
 pub fn router(engine: Handle, options: Options) -> Router {
     let app = App::new(engine, options);
     let (api, _) = api().split_for_parts();
+    let (worker_protocol, _) = worker_protocol().split_for_parts();
     let (server, _) = server().split_for_parts();
     Router::new()
         .merge(api.clone())
         // The exact alias that existing clients use.
         .nest("/api", api)
+        .merge(worker_protocol)
         .merge(server)
         .merge(docs::pages(openapi()))
         .layer(from_fn_with_state(app.clone(), limits::guard))

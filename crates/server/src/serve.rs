@@ -3,7 +3,7 @@
 //! HTTP/1.1 and HTTP/2 (with prior knowledge) share a port: the first bytes tell which it is. A client gets
 //! `head_timeout_ms` to show them, and again for the head of every request, so that slow or silent clients hold a
 //! connection for seconds only. There are at most `connections_max`; when all are taken, further ones wait in the
-//! kernel's queue. Stopping ends idle connections at once and gives requests `drain_ms`.
+//! kernel's queue. Stopping ends idle connections and whatever only waits at once, and gives requests `drain_ms`.
 
 use crate::Options;
 use axum::Router;
@@ -62,6 +62,7 @@ pub async fn serve(listener: TcpListener, router: Router, options: &Options, sto
         });
     }
     drop(listener);
+    options.stopping.begin();
     if tokio::time::timeout(Duration::from_millis(options.drain_ms), graceful.shutdown()).await.is_err() {
         tracing::warn!("requests did not end in time; their connections are dropped");
     }

@@ -345,6 +345,9 @@ async fn running_waiting_and_cancelling() {
     let late = rig.post(&format!("/v1/executions/{execution}/cancel"), "").await;
     assert_eq!((late.refusal(), &late.json()["state"]), ((409, "execution_final".into()), &json!("SUCCEEDED")));
 
+    let absent = rig.get(&format!("/v1/executions/{execution}/logs")).await.json();
+    assert_eq!(absent, json!({"data": [], "has_more": false, "next_after": 0}));
+
     // A worker's execution waits for a worker, of which there is none.
     let body = r#"{"name":"w","target":{"handler":"h","pool":"p"}}"#;
     assert_eq!(rig.post("/v1/jobs", body).await.status, 201);

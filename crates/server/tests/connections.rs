@@ -190,3 +190,111 @@ async fn the_client_speaks_to_the_server_and_both_protocols_work() {
     tokio::time::timeout(Duration::from_secs(15), &mut server.task).await.expect("it stops").unwrap();
     assert!(client.status().await.unwrap_err().is_unreachable());
 }
+
+fn claim(wait_ms: u64) -> String {
+    let body = format!(r#"{{"worker_id":"w","capacity":1,"wait_ms":{wait_ms}}}"#);
+    let length = format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len());
+    head("POST", "/internal/v1/executions/claim", &length) + &body
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_waits_longer_than_other_requests_may_take() {
+    let server = server(|options| options.handler_timeout_ms = 100).await;
+    let began = tokio::time::Instant::now();
+    let answer = server.exchange(claim(1_000).as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains(r#""executions":[]"#), "{answer}");
+    assert!(began.elapsed() >= Duration::from_millis(900), "{:?}", began.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_that_wait_leave_room_for_others() {
+    let server = server(|options| options.connections_max = 4).await;
+    let mut waiting = Vec::new();
+    for _ in 0..2 {
+        let mut stream = server.connect().await;
+        stream.write_all(claim(60_000).as_bytes()).await.unwrap();
+        waiting.push(stream);
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let began = tokio::time::Instant::now();
+    let third = server.exchange(claim(60_000).as_bytes()).await;
+    assert!(third.starts_with("HTTP/1.1 200"), "{third}");
+    let other = server.exchange(head("GET", "/v1/jobs", "").as_bytes()).await;
+    assert!(other.starts_with("HTTP/1.1 200"), "{other}");
+    assert!(began.elapsed() < Duration::from_secs(5), "answered at once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_that_wait_end_with_the_server_at_once() {
+    let mut server = server(|_| {}).await;
+    let mut stream = server.connect().await;
+    stream.write_all(claim(60_000).as_bytes()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    server.stop.take().unwrap().send(()).unwrap();
+    tokio::time::timeout(Duration::from_secs(5), &mut server.task).await.expect("it does not wait for them").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_hangs_up_has_taken_nothing() {
+    let server = server(|_| {}).await;
+    let rig = &server.rig;
+    rig.until("/readyz", |answer| answer.status == 200).await;
+    rig.create_for_worker("j", "h", "").await;
+    let mut stream = server.connect().await;
+    stream.write_all(claim(60_000).as_bytes()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    drop(stream);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let id = rig.run("j").await;
+    let claimed = rig.claim(1).await;
+    assert_eq!(claimed[0]["execution_id"], serde_json::json!(id), "somebody else got it, at its first attempt");
+    assert_eq!(claimed[0]["attempt"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_worker_sdk_speaks_to_the_server() {
+    use campanile_client::worker::{Ctx, Outcome, Worker};
+    let server = server(|_| {}).await;
+    let rig = &server.rig;
+    rig.until("/readyz", |answer| answer.status == 200).await;
+    let retry = r#","retry_policy":{"backoff":"FIXED","initial_delay_ms":1},"payload":{"n":20}"#;
+    rig.create_for_worker("j", "count", retry).await;
+    let mut ids = Vec::new();
+    for _ in 0..20 {
+        ids.push(rig.run("j").await);
+    }
+    async fn count(payload: serde_json::Value, ctx: Ctx) -> Result<u64, Outcome> {
+        let n = payload["n"].as_u64().ok_or_else(|| Outcome::permanent("no n"))?;
+        match ctx.last_checkpoint::<u64>()? {
+            Some(seven) => Ok(n + seven),
+            None => {
+                ctx.log("warn", "first");
+                ctx.checkpoint(7)?;
+                Err(Outcome::retry("half way"))
+            }
+        }
+    }
+    let client = campanile_client::Client::new(&format!("http://{}", server.address)).unwrap();
+    let worker = Worker::new(client).worker_id("sdk").pools(["p"]).handler("count", count).concurrency(8);
+    let (stop, stopped) = oneshot::channel::<()>();
+    let task = tokio::spawn(worker.run_until(async {
+        let _ = stopped.await;
+    }));
+    let all = |answer: &rig::Answer| {
+        let counts = answer.json()["data"].as_array().unwrap().clone();
+        counts.iter().any(|count| count["state"] == "SUCCEEDED" && count["executions"] == 20)
+    };
+    rig.until("/v1/counts", all).await;
+    for id in ids {
+        let attempts = rig.get(&format!("/v1/executions/{id}/attempts")).await.json();
+        let last = attempts["data"].as_array().unwrap().last().unwrap().clone();
+        assert_eq!((&last["attempt"], &last["response"]["body"]), (&2.into(), &"27".into()), "{attempts}");
+        let logs = rig.get(&format!("/v1/executions/{id}/logs")).await.json();
+        assert_eq!(logs["data"][0]["message"], "first", "{logs}");
+    }
+    stop.send(()).unwrap();
+    tokio::time::timeout(Duration::from_secs(10), task).await.expect("it ends").unwrap().unwrap();
+}

@@ -1,7 +1,7 @@
 //! Request and response pairs, as the documentation quotes them: `golden/*.json`.
 //!
 //! Each file is a list of steps that run in order on a fresh server whose clock stands at 2026-11-16T02:00:00Z. Ids are
-//! shown as `<job 1>`, `<exe 1>`, `<req>`, in the order of their appearance, and may be used so in later requests.
+//! shown as `<job 1>`, `<exe 1>`, `<ntf 1>`, `<req>`, in the order of their appearance, and may be used so in later requests.
 //! `UPDATE_GOLDEN=1 cargo test -p campanile-server --test golden` writes the responses anew; read the difference.
 
 mod rig;
@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 /// Headers that are part of the contract.
 const HEADERS: [&str; 7] = ["content-type", "location", "etag", "link", "allow", "retry-after", "idempotency-replayed"];
 
+/// Kinds of ids that are shown as placeholders.
+const KINDS: [&str; 4] = ["job", "exe", "ntf", "req"];
+
 /// Ids seen so far, in the order of their appearance.
 #[derive(Default)]
 struct Ids(Vec<String>);
@@ -23,7 +26,7 @@ impl Ids {
     fn hide(&mut self, text: &str) -> String {
         let mut out = String::new();
         let mut rest = text;
-        while let Some(at) = ["job_", "exe_", "req_"].iter().filter_map(|prefix| rest.find(prefix)).min() {
+        while let Some(at) = KINDS.iter().filter_map(|kind| rest.find(&format!("{kind}_"))).min() {
             let (before, tail) = rest.split_at(at);
             out.push_str(before);
             let is_digit = |b: &u8| b.is_ascii_uppercase() || b.is_ascii_digit();
@@ -53,7 +56,7 @@ impl Ids {
     /// The text with placeholders as ids.
     fn show(&self, text: &str) -> String {
         let mut text = text.to_owned();
-        for kind in ["job", "exe"] {
+        for kind in KINDS {
             for (i, id) in self.0.iter().filter(|id| id.starts_with(kind)).enumerate() {
                 text = text.replace(&format!("<{kind} {}>", i + 1), id);
             }

@@ -93,6 +93,8 @@ fn bodies() -> Vec<Row<'static>> {
 
 fn fields() -> Vec<Row<'static>> {
     let tags = |n: usize| format!("\"tags\":[{}]", vec!["\"t\""; n].join(","));
+    let blackout = r#"{"from":"2030-01-01T00:00:00Z","to":"2030-01-02T00:00:00Z"}"#;
+    let blackouts = |n: usize| format!("\"blackouts\":[{}]", vec![blackout; n].join(","));
     vec![
         post("no name", r#"{"action":{"type":"NOOP"}}"#, 422, "name_missing"),
         post("name is null", r#"{"name":null,"action":{"type":"NOOP"}}"#, 422, "name_missing"),
@@ -142,6 +144,37 @@ fn fields() -> Vec<Row<'static>> {
         job("spread of a day", r#""spread":"24h""#, 422, "spread_invalid"),
         job("last_n without n", r#""catch_up":"last_n""#, 422, "catch_up_invalid"),
         job("unknown catch-up", r#""catch_up":"some""#, 422, "catch_up_invalid"),
+        job("coalesced with n", r#""catch_up":{"mode":"coalesced","n":2}"#, 422, "catch_up_invalid"),
+        job("drip of 1 ms", r#""catch_up":{"mode":"all","drip_ms":1}"#, 422, "drip_invalid"),
+        job("unknown overlap", r#""overlap":"QUEUE""#, 422, "overlap_invalid"),
+        job("overlap is a flag", r#""overlap":true"#, 422, "wrong_type"),
+        job(
+            "total timeout below timeout",
+            r#""timeout":"1m","retry":{"total_timeout":"30s"}"#,
+            422,
+            "total_timeout_invalid",
+        ),
+        job("expect is a text", r#""expect":"success""#, 422, "wrong_type"),
+        job("expect has an unknown field", r#""expect":{"finish_by":"1h"}"#, 400, "field_unknown"),
+        job("expect 0", r#""expect":{"start_within_ms":0}"#, 422, "expectation_invalid"),
+        job("blackouts is an object", r#""blackouts":{}"#, 422, "wrong_type"),
+        job("blackout without an end", r#""blackouts":[{"from":"2030-01-01T00:00:00Z"}]"#, 422, "blackout_invalid"),
+        job(
+            "blackout with more",
+            r#""blackouts":[{"from":"2030-01-01T00:00:00Z","to":"2030-01-02T00:00:00Z","why":"x"}]"#,
+            400,
+            "field_unknown",
+        ),
+        job(
+            "blackout that ends first",
+            r#""blackouts":[{"from":"2030-01-02T00:00:00Z","to":"2030-01-01T00:00:00Z"}]"#,
+            422,
+            "blackout_invalid",
+        ),
+        job("101 blackouts", &blackouts(101), 422, "blackouts_too_many"),
+        job("5000 blackouts", &blackouts(5_000), 422, "blackouts_too_many"),
+        job("duration in words", r#""estimated_duration":"soon""#, 422, "estimated_duration_invalid"),
+        job("duration without a unit", r#""estimated_duration":45"#, 422, "unit_missing"),
         job("pool and duration", r#""pool":"x","estimated_duration":"long""#, 422, "field_duplicate"),
         job("bad key in the body", r#""idempotency_key":"\u00e9""#, 400, "idempotency_key_invalid"),
     ]

@@ -166,7 +166,7 @@ pub struct LogEntry {
 /// How to cancel an execution.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CancelRequest {
-    /// How long a worker's running attempt gets to stop by itself; 0 ends it at once, 15 s where nothing is said.
+    /// How long a worker's running attempt gets to stop by itself; 0 ends it at once, 20 s where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_ms: Option<u64>,
     /// Why, for people.
@@ -180,7 +180,7 @@ pub struct CancelFireRequest {
     /// An instant of the job's schedule, past or to come.
     #[schema(example = "2026-11-16T02:00:00Z")]
     pub at: String,
-    /// How long a worker's running attempt gets to stop by itself; 0 ends it at once, 15 s where nothing is said.
+    /// How long a worker's running attempt gets to stop by itself; 0 ends it at once, 20 s where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_ms: Option<u64>,
     /// Why, for people.

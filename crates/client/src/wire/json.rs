@@ -161,7 +161,7 @@ pub fn merge_patch(target: &str, patch: &str) -> String {
 
 /// The same JSON with camelCase keys, except below the keys that hold what users own.
 pub fn camel(text: &str) -> String {
-    const OPAQUE: [&str; 4] = ["payload", "body", "headers", "result"];
+    const OPAQUE: [&str; 5] = ["payload", "body", "headers", "result", "checkpoint"];
     if let Some(members) = members(text) {
         return object(members.into_iter().map(|(key, value)| {
             let value = if OPAQUE.contains(&key.as_str()) { value.to_owned() } else { camel(value) };

@@ -116,6 +116,9 @@ pub struct BackfillPlan {
     pub fires: u64,
     /// Of these, those that it starts.
     pub starts: u64,
+    /// Of these, those that are older than what is kept, so that nobody knows whether they ran; started only by `reprocess: all`.
+    #[serde(default)]
+    pub unknown: u64,
     /// The first few and the last.
     pub samples: Vec<PlannedFire>,
 }

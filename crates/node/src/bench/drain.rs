@@ -24,7 +24,8 @@ pub async fn run(scratch: Option<PathBuf>, jobs: usize, repeat: usize) -> Result
     Ok(report)
 }
 
-async fn drain(lab: &Lab, jobs: usize) -> Result<(f64, Vec<String>), String> {
+/// Drains `jobs` due jobs, and verifies it: executions per second, and what was verified.
+pub async fn drain(lab: &Lab, jobs: usize) -> Result<(f64, Vec<String>), String> {
     let store = lab.store()?;
     let now = lab::now();
     lab::put(&store, (0..jobs).map(|n| lab::one_off(n, now, now)), jobs).await?;

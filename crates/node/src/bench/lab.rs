@@ -1,14 +1,19 @@
 //! What the benchmarks share: a real engine on a real store with a recording action, and the checks on what it did.
 
 use crate::clock::SystemClock;
+use campanile_actions::EventSender;
 use campanile_cluster::solo::Solo;
 use campanile_engine::metrics::Metrics;
+use campanile_engine::worker::Running;
 use campanile_engine::{Context, Options, Service};
 use campanile_model::action::{Action, ActionKind, ActionSpec, Registry, Work};
 use campanile_model::catch_up::{CatchUp, CatchUpMode};
 use campanile_model::execution::Outcome;
+use campanile_model::filter::Filter;
 use campanile_model::job::{Cursor, Job, JobState, POOL_SHORT, Priority, Window};
 use campanile_model::lifecycle::State;
+use campanile_model::notify::Expectation;
+use campanile_model::overlap::Overlap;
 use campanile_model::queue::Dispatch;
 use campanile_model::random::SplitMix;
 use campanile_model::retry::RetryPolicy;
@@ -22,6 +27,9 @@ use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// What workers are asked for.
+pub const HANDLER: &str = "bench";
 
 /// When an execution started.
 #[derive(Copy, Clone)]
@@ -104,7 +112,13 @@ pub async fn engine(store: Arc<dyn Store>) -> Result<(Service, Arc<Recorder>, Ar
         actions: Registry::new([Arc::new(Recording(recorder.clone())) as Arc<dyn Action>]),
         clock: Arc::new(SystemClock::new()),
         random: Arc::new(SplitMix::new(now().millis() as u64)),
+        sender: Arc::new(EventSender::new(campanile_actions::Options::default())),
         metrics: metrics.clone(),
+        gate: Arc::default(),
+        workers: Arc::default(),
+        running: Running::default(),
+        retention: std::sync::Arc::new(campanile_engine::upkeep::retention()),
+        lease_ms: limits::LEASE_MS,
         node: format!("node:bench-{}", std::process::id()).into(),
     };
     let service = Service::start(ctx, Options::default()).await.map_err(text)?;
@@ -130,6 +144,13 @@ pub fn recurring(n: usize, every_ms: u64, phase_ms: u64, first: Timestamp, creat
     job(n, Schedule::Every { every_ms, phase_ms }, plan, first, created_at)
 }
 
+/// A job that waits for a worker at `at`.
+pub fn for_workers(n: usize, at: Timestamp, created_at: Timestamp) -> Job {
+    let config = format!("{{\"handler\":\"{HANDLER}\"}}").into();
+    let action = ActionSpec { kind: ActionKind::Worker, config };
+    Job { action, target: HANDLER.into(), ..one_off(n, at, created_at) }
+}
+
 fn job(n: usize, schedule: Schedule, plan: String, first: Timestamp, created_at: Timestamp) -> Job {
     Job {
         id: JobId::new(created_at, (n >> 20) as u16, n as u64),
@@ -140,14 +161,19 @@ fn job(n: usize, schedule: Schedule, plan: String, first: Timestamp, created_at:
         window: Window::default(),
         spread_ms: 0,
         action: ActionSpec { kind: ActionKind::Noop, config: "{}".into() },
+        target: "".into(),
         payload: "{}".into(),
         retry: RetryPolicy::default(),
         timeout_ms: limits::TIMEOUT_MS_DEFAULT,
         priority: Priority::Normal,
         pool: POOL_SHORT.into(),
-        catch_up: CatchUp { mode: CatchUpMode::All, max_age_ms: u64::MAX / 4 },
+        catch_up: CatchUp { mode: CatchUpMode::All, max_age_ms: u64::MAX / 4, drip_ms: 0 },
+        overlap: Overlap::Allow,
+        expect: Expectation::default(),
+        blackouts: Arc::new([]),
         tags: Vec::new(),
         state: JobState::Active,
+        paused_until: None,
         version: 1,
         created_at,
         updated_at: created_at,
@@ -224,6 +250,7 @@ pub async fn verify(store: &Arc<dyn Store>, starts: &[Start], expected: usize) -
             states: Vec::new(),
             from: None,
             to: None,
+            filter: Filter::default(),
             before,
             limit: limits::LOAD_ROWS_MAX,
         };
@@ -240,8 +267,8 @@ pub async fn verify(store: &Arc<dyn Store>, starts: &[Start], expected: usize) -
             }
         }
         durable += page.items.len();
-        before = page.items.last().map(|execution| execution.id);
-        if !page.has_more {
+        before = page.next;
+        if before.is_none() {
             break;
         }
     }

@@ -9,6 +9,8 @@ use campanile_model::TenantId;
 use campanile_model::action::{ActionKind, ActionSpec};
 use campanile_model::catch_up::CatchUp;
 use campanile_model::job::{POOL_SHORT, Priority, Window};
+use campanile_model::notify::Expectation;
+use campanile_model::overlap::Overlap;
 use campanile_model::retry::RetryPolicy;
 use campanile_model::schedule::{DstFold, DstGap, Schedule};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -97,6 +99,9 @@ fn draft(n: usize) -> JobDraft {
         priority: Priority::Normal,
         pool: POOL_SHORT.into(),
         catch_up: CatchUp::default(),
+        overlap: Overlap::Allow,
+        expect: Expectation::default(),
+        blackouts: Vec::new(),
         tags: Vec::new(),
         paused: false,
     }

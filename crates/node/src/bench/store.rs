@@ -6,10 +6,12 @@ use campanile_model::execution::AttemptOutcome;
 use campanile_model::ids::FireKind;
 use campanile_model::job::Job;
 use campanile_model::lifecycle::Event;
+use campanile_model::notify::Expectation;
+use campanile_model::overlap::Overlap;
 use campanile_model::queue::Dispatch;
 use campanile_model::shard;
 use campanile_model::store::{
-    Applied, Claim, Claimed, Completion, CompletionOf, CursorMove, Fire, FireBatch, FireVerdict, Fired, Store,
+    Applied, Claim, Claimed, Completion, CompletionOf, CursorMove, Fire, FireBatch, FireVerdict, Fired, Lease, Store,
 };
 use campanile_model::{ExecutionId, Timestamp};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -17,7 +19,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Batches in flight: enough for the group commit to gather while it syncs.
-const IN_FLIGHT: usize = 4;
+pub const IN_FLIGHT: usize = 4;
 
 /// Rows per second of each verb.
 pub struct Rates {
@@ -66,7 +68,7 @@ pub async fn measure(lab: &Lab, jobs: usize, batch: usize) -> Result<Rates, Stri
     let (claimed, unclaimed) = dispatches.split_at(jobs / 2);
 
     let (fire, ()) = lab::seconds(each(&dispatches, batch, |chunk| {
-        let fires = chunk.iter().map(|d| Fire { dispatch: d.clone(), kind: FireKind::Schedule }).collect();
+        let fires = chunk.iter().map(fire_of).collect();
         let batch = FireBatch { fences: fences.clone(), fires, skips: Vec::new(), now, idempotency: None };
         let (store, count) = (store.clone(), chunk.len());
         async move {
@@ -135,7 +137,8 @@ where
     stream::iter(items.chunks(batch)).map(work).buffer_unordered(IN_FLIGHT).try_collect().await
 }
 
-fn dispatch(job: &Job, at: Timestamp) -> Dispatch {
+/// The execution of a job at an instant.
+pub fn dispatch(job: &Job, at: Timestamp) -> Dispatch {
     Dispatch {
         execution: ExecutionId::scheduled(job.tenant, job.id, at),
         job: job.id,
@@ -146,11 +149,27 @@ fn dispatch(job: &Job, at: Timestamp) -> Dispatch {
         attempt: 0,
         priority: job.priority,
         action: job.action.kind,
+        target: job.target.clone(),
+        queued_at: None,
     }
 }
 
-fn claim(dispatch: &Dispatch, now: Timestamp) -> Claim {
-    Claim { execution: dispatch.execution, attempt: 0, worker: "bench".into(), now, lease_ms: 60_000 }
+/// Its fire.
+pub fn fire_of(dispatch: &Dispatch) -> Fire {
+    Fire {
+        dispatch: dispatch.clone(),
+        kind: FireKind::Schedule,
+        wake_at: dispatch.fire_at,
+        overlap: Overlap::Allow,
+        covers_from: None,
+        expect: Expectation::default(),
+    }
+}
+
+/// Its claim.
+pub fn claim(dispatch: &Dispatch, now: Timestamp) -> Claim {
+    let lease = Lease::BeyondTimeout(10_000);
+    Claim { execution: dispatch.execution, attempt: 0, worker: "bench".into(), now, lease, queued_at: Some(now) }
 }
 
 fn complete(
@@ -158,7 +177,20 @@ fn complete(
     chunk: &[CompletionOf],
     now: Timestamp,
 ) -> impl Future<Output = Result<(), String>> + use<> {
-    let completions = chunk.iter().map(|of| Completion {
+    let completions = chunk.iter().map(|of| completion(of, now));
+    let (completions, store): (Vec<Completion>, _) = (completions.collect(), store.clone());
+    async move {
+        let moved = store.complete(completions).await.map_err(text)?;
+        match moved.verdicts.into_iter().find(|verdict| *verdict != Applied::Done) {
+            Some(verdict) => Err(format!("a completion was refused: {verdict:?}")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The end of an attempt that succeeded.
+pub fn completion(of: &CompletionOf, now: Timestamp) -> Completion {
+    Completion {
         of: of.clone(),
         event: Event::Succeed,
         reason: None,
@@ -166,15 +198,9 @@ fn complete(
         started_at: now,
         finished_at: now,
         wake_at: now,
+        attempt: 1,
         error: None,
         response: None,
-    });
-    let (completions, store): (Vec<Completion>, _) = (completions.collect(), store.clone());
-    async move {
-        let verdicts = store.complete(completions).await.map_err(text)?;
-        match verdicts.into_iter().find(|verdict| *verdict != Applied::Done) {
-            Some(verdict) => Err(format!("a completion was refused: {verdict:?}")),
-            None => Ok(()),
-        }
+        logs: Vec::new(),
     }
 }

@@ -3,6 +3,8 @@
 //! Exit code 0 when nothing fails (warnings are fine), 1 when something does. A server that does not answer is one failed
 //! check among others, hence 1 and not 7: the command did its work.
 
+mod work;
+
 use super::Globals;
 use super::exit::{Code, Failure};
 use super::output::{Output, Paint, bytes, clean};
@@ -63,6 +65,7 @@ pub async fn run(globals: &Globals, out: &Output) -> Result<(), Failure> {
             report.zones(&status);
             report.store(&status, globals);
             report.load(&status);
+            report.work(&client).await;
         }
         Err(error) => {
             let failure = Failure::from(error);

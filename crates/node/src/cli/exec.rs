@@ -3,10 +3,11 @@
 use super::exit::{Code, Failure};
 use super::job::{self, each};
 use super::output::{Output, clean};
-use super::{Globals, duration_ms};
+use super::{Globals, duration_ms, exec_cancel, exec_logs, pages};
 use crate::clock::{self, SystemClock};
 use campanile_client::wire::{Attempt, Execution, Page};
-use campanile_client::{Client, ExecutionFilter};
+use campanile_client::{Client, ExecutionFilter, WriteOptions};
+use campanile_model::filter::Filter;
 use campanile_model::schedule::format_duration_ms;
 use campanile_model::{Clock, ExecutionId, Timestamp};
 use serde::Serialize;
@@ -16,7 +17,10 @@ use std::time::Duration;
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// List executions, newest first
-    #[command(after_help = "Example:\n  campanile exec ls --job invoices --state dead,retrying --since 24h")]
+    #[command(after_help = "\
+Examples:
+  campanile exec ls --job invoices --state dead,retrying --since 24h
+  campanile exec ls --filter 'pool:long late:>5s -tag:test scheduled:-24h..now'")]
     Ls(Ls),
     /// Show an execution with its attempts, and where its time went
     #[command(after_help = "Example:\n  campanile exec get exe_01J9ZC0000000000000000TEST")]
@@ -24,13 +28,20 @@ pub enum Command {
         /// The execution
         id: String,
     },
-    /// Cancel executions; one that has not started will not
-    #[command(after_help = "Example:\n  campanile exec cancel exe_01J9ZC0000000000000000TEST")]
-    Cancel {
+    /// Show what the attempts of an execution logged
+    Logs(exec_logs::Args),
+    /// Run dead executions again, at once; their attempts so far are kept
+    #[command(after_help = "Example:\n  campanile exec replay exe_01J9ZC0000000000000000TEST")]
+    Replay {
         /// The executions
         #[arg(value_name = "ID", required = true)]
         ids: Vec<String>,
+        /// Only check
+        #[arg(long)]
+        dry_run: bool,
     },
+    /// Cancel executions, or a fire that has not come; what has not started will not
+    Cancel(exec_cancel::Args),
     /// Wait until an execution has ended; exit code 10 if it did not succeed
     #[command(after_help = "Example:\n  campanile exec wait exe_01J9ZC0000000000000000TEST --timeout 60s")]
     Wait {
@@ -51,6 +62,9 @@ pub struct Ls {
     /// Only in these states, separated by commas
     #[arg(long)]
     state: Option<String>,
+    /// Only those that match, such as 'handler:send_* error:Timeout* late:>5s'
+    #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
+    filter: Option<String>,
     /// Only due in this last stretch of time
     #[arg(long, value_name = "DURATION", value_parser = duration_ms)]
     since: Option<u64>,
@@ -59,7 +73,6 @@ pub struct Ls {
     limit: u32,
 }
 
-const PAGE: u32 = campanile_model::limits::PAGE_ITEMS_MAX as u32;
 /// One long poll; the server allows twice as much.
 const POLL_MS: u64 = 30_000;
 
@@ -68,29 +81,27 @@ pub async fn run(command: Command, globals: &Globals, out: &Output) -> Result<()
     let client = globals.client()?;
     match &command {
         Command::Get { id } | Command::Wait { id, .. } => check_ids([id])?,
-        Command::Cancel { ids } => check_ids(ids)?,
-        Command::Ls(_) => {}
+        Command::Replay { ids, .. } => check_ids(ids)?,
+        Command::Ls(_) | Command::Logs(_) | Command::Cancel(_) => {}
     }
     match command {
         Command::Ls(args) => ls(&client, args, out).await,
         Command::Get { id } => get(&client, &id, out).await,
-        Command::Cancel { ids } => {
-            let client = &client;
-            let many = each(&ids, async |id| client.cancel_execution(id).await).await;
+        Command::Logs(args) => exec_logs::run(&client, args, out).await,
+        Command::Replay { ids, dry_run } => {
+            let (client, options) = (&client, &WriteOptions { dry_run, ..globals.write() });
+            let many = each(&ids, async |id| client.replay_execution(id, options).await).await;
             let data: Vec<&Execution> = many.done.iter().map(|(_, execution)| execution).collect();
-            match data.as_slice() {
-                [] => {}
-                [one] => print(one, out)?,
-                _ => out.print(&data, || ids_of(&data), |out| rows(&data, out))?,
-            }
+            print_several(&data, out)?;
             many.end()
         }
+        Command::Cancel(args) => exec_cancel::run(&client, args, &globals.write(), out).await,
         Command::Wait { id, timeout } => wait(&client, &id, timeout, out).await,
     }
 }
 
 /// What is no id cannot name an execution: there is nothing to ask a server.
-fn check_ids<'a>(ids: impl IntoIterator<Item = &'a String>) -> Result<(), Failure> {
+pub fn check_ids<'a>(ids: impl IntoIterator<Item = &'a String>) -> Result<(), Failure> {
     for id in ids {
         if let Err(error) = id.parse::<ExecutionId>() {
             return Err(
@@ -101,39 +112,41 @@ fn check_ids<'a>(ids: impl IntoIterator<Item = &'a String>) -> Result<(), Failur
     Ok(())
 }
 
+/// A filter is read by the same rules as on the server, so that what is wrong with it is shown where it is.
+pub fn check_filter(filter: Option<&str>) -> Result<(), Failure> {
+    let Some(text) = filter else { return Ok(()) };
+    match Filter::parse(text, clock::now()) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Failure::filter(text, &error)),
+    }
+}
+
 async fn ls(client: &Client, args: Ls, out: &Output) -> Result<(), Failure> {
+    check_filter(args.filter.as_deref())?;
     let since = args.since.map(|ms| clock::now().saturating_add_ms(-i64::try_from(ms).unwrap_or(i64::MAX)));
-    let mut filter = ExecutionFilter {
+    let filter = ExecutionFilter {
         job: args.job.map(|job| job::key(&job)),
+        q: args.filter,
         state: args.state.map(|state| state.to_ascii_uppercase()),
         scheduled_after: since.map(|at| at.max(Timestamp::from_millis(0)).to_string()),
-        scheduled_before: None,
-        limit: Some(PAGE.min(args.limit)),
-        cursor: None,
+        ..ExecutionFilter::default()
     };
-    let wanted = args.limit as usize;
-    let mut all = Page { data: Vec::new(), has_more: false, next_cursor: None };
-    loop {
-        let page = client.list_executions(&filter).await?;
-        all.data.extend(page.data);
-        (all.has_more, all.next_cursor) = (page.has_more, page.next_cursor);
-        if !all.has_more || all.data.len() >= wanted {
-            break;
-        }
-        filter.cursor = all.next_cursor.clone();
-        filter.limit = Some(PAGE.min((wanted - all.data.len()).try_into().unwrap_or(PAGE)));
-    }
-    let data: Vec<&Execution> = all.data.iter().collect();
-    out.print(&all, || ids_of(&data), |out| rows(&data, out))?;
-    if all.data.is_empty() {
-        out.chat("no executions");
-    } else if all.has_more && out.is_table() {
-        out.chat(&format!("the newest {}; there are more: --limit", all.data.len()));
-    }
+    let all = pages::collect(args.limit as usize, out, async |limit, cursor| {
+        client.list_executions(&ExecutionFilter { limit: Some(limit), cursor, ..filter.clone() }).await
+    });
+    print_page(&all.await?, "no executions", out)
+}
+
+/// One page of executions, and a word where there are none or more.
+pub fn print_page(page: &Page<Execution>, none: &str, out: &Output) -> Result<(), Failure> {
+    let data: Vec<&Execution> = page.data.iter().collect();
+    out.print(page, || ids_of(&data), |out| rows(&data, out))?;
+    pages::tell(page, none, out);
     Ok(())
 }
 
-async fn get(client: &Client, id: &str, out: &Output) -> Result<(), Failure> {
+/// Shows an execution with its attempts.
+pub async fn get(client: &Client, id: &str, out: &Output) -> Result<(), Failure> {
     #[derive(Serialize)]
     struct Detailed<'a> {
         #[serde(flatten)]
@@ -189,11 +202,18 @@ pub fn print(execution: &Execution, out: &Output) -> Result<(), Failure> {
     out.print(execution, || vec![execution.id.clone()], |out| rows(&[execution], out))
 }
 
-fn ids_of(executions: &[&Execution]) -> Vec<String> {
+/// Several, or one as it is.
+pub fn print_several(executions: &[&Execution], out: &Output) -> Result<(), Failure> {
+    out.several(executions, |execution| execution.id.clone(), rows)
+}
+
+/// Their ids.
+pub fn ids_of(executions: &[&Execution]) -> Vec<String> {
     executions.iter().map(|execution| execution.id.clone()).collect()
 }
 
-fn rows(executions: &[&Execution], out: &Output) -> String {
+/// As a table.
+pub fn rows(executions: &[&Execution], out: &Output) -> String {
     let now = clock::now();
     let rows = executions.iter().map(|e| {
         let why = e.error.as_ref().map(|error| error.kind.clone()).or_else(|| e.reason.clone());
@@ -213,23 +233,29 @@ fn rows(executions: &[&Execution], out: &Output) -> String {
 
 fn details(e: &Execution, attempts: &[Attempt], out: &Output) -> String {
     let why = e.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+    let target = e.target.as_ref().map(|target| format!(" {target}")).unwrap_or_default();
+    let first_started = e.first_started_at.as_ref().or(attempts.first().map(|first| &first.started_at));
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
     let mut pairs = vec![
         ("id", e.id.clone()),
         ("job", format!("{} v{} ({})", e.job_name, e.job_version, e.job_id)),
         ("state", format!("{}{why}", e.state)),
-        ("kind", format!("{} {} in pool {}, priority {}", e.kind, e.action, e.pool, e.priority)),
+        ("note", text(&e.note)),
+        ("kind", format!("{} {}{target} in pool {}, priority {}", e.kind, e.action, e.pool, e.priority)),
+        ("overlap", Some(e.overlap.clone()).filter(|overlap| overlap != "ALLOW").unwrap_or_default()),
         ("due", e.fire_at.clone()),
+        ("covers", e.covers_from.as_ref().map(|from| format!("missed fires since {from}")).unwrap_or_default()),
         ("fired", step(&e.fire_at, Some(&e.fired_at), "durable")),
-        (
-            "started",
-            step(
-                &e.fire_at,
-                attempts.first().map(|first| &first.started_at).or(e.started_at.as_ref()),
-                "first attempt",
-            ),
-        ),
+        ("queued", step(&e.fire_at, e.queued_at.as_ref(), "released to the queue")),
+        ("claimed", step(&e.fire_at, e.claimed_at.as_ref(), "taken by a runner")),
+        ("started", step(&e.fire_at, first_started.or(e.started_at.as_ref()), "first attempt")),
         ("finished", step(&e.fire_at, e.finished_at.as_ref().filter(|_| e.is_final), "final")),
-        ("next try", e.next_attempt_at.clone().unwrap_or_default()),
+        ("late by", lateness(e)),
+        ("next try", text(&e.next_attempt_at)),
+        ("asked to stop", text(&e.cancel_requested_at)),
+        ("progress", progress(e)),
+        ("deliveries", Some(e.deliveries).filter(|count| *count > 0).map(|n| n.to_string()).unwrap_or_default()),
+        ("fingerprint", text(&e.fingerprint)),
     ];
     pairs.retain(|(_, value)| !value.is_empty());
     let mut text = out.pairs(&pairs);
@@ -251,6 +277,37 @@ fn details(e: &Execution, attempts: &[Attempt], out: &Output) -> String {
         text.push_str(&out.table(&["ATTEMPT", "STARTED", "TOOK", "OUTCOME", "FENCE", "WORKER", "ANSWER"], rows));
     }
     text
+}
+
+/// How late, and whose part of it is whose.
+fn lateness(e: &Execution) -> String {
+    match (e.late_ms, &e.lateness) {
+        (Some(late), Some(split)) => format!(
+            "{late}ms: scheduler {}ms, queue {}ms, worker {}ms",
+            split.scheduler_ms, split.queue_ms, split.worker_ms
+        ),
+        (Some(late), None) => format!("{late}ms"),
+        (None, _) => String::new(),
+    }
+}
+
+fn progress(e: &Execution) -> String {
+    let Some(progress) = &e.progress else { return String::new() };
+    let fraction = progress.fraction.map(|fraction| format!("{:.0} %", fraction * 100.0));
+    let parts: Vec<String> = fraction.into_iter().chain(progress.message.clone()).collect();
+    match parts.is_empty() {
+        true => format!("a checkpoint, told at {}", progress.at),
+        false => format!("{}, told at {}", parts.join("  "), progress.at),
+    }
+}
+
+/// Text as it fits a line.
+pub fn shorten(text: &str) -> String {
+    const CHARS_MAX: usize = 100;
+    match text.char_indices().nth(CHARS_MAX) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 /// An instant with its distance from the one that was due: where the time went.

@@ -2,6 +2,7 @@
 
 use super::output::clean;
 use campanile_client::wire::{FieldProblem, Problem};
+use campanile_model::filter::FilterError;
 use campanile_model::schedule::ScheduleError;
 use serde_json::Value;
 use std::process::ExitCode;
@@ -104,6 +105,15 @@ impl Failure {
         }
     }
 
+    /// A refused filter with the place marked.
+    pub fn filter(text: &str, error: &FilterError) -> Self {
+        let failure = Self::usage(format!("--filter: {}", error.message)).marked(text, Some(error.position));
+        match &error.hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+
     /// What a server said about a request with this body.
     pub fn refused(error: campanile_client::Error, body: &Value) -> Self {
         match error {
@@ -137,6 +147,13 @@ impl Failure {
         match problem.code.as_str() {
             "job_not_found" => failure.hint("`campanile job ls` lists the jobs"),
             "execution_not_found" => failure.hint("`campanile exec ls` lists the executions"),
+            "operation_not_found" => failure.hint("`campanile op ls` lists the operations"),
+            "worker_not_found" => failure.hint("`campanile worker ls` lists the workers"),
+            "pool_not_found" => failure.hint("`campanile pool ls` lists the pools"),
+            "target_not_found" => failure.hint("`campanile target ls` lists the targets with limits"),
+            "endpoint_not_found" => failure.hint("`campanile notify ls` lists the endpoints"),
+            "delivery_not_found" => failure.hint("`campanile notify deliveries` lists what was sent"),
+            "not_a_fire" => failure.hint("`campanile job get` shows the next fires, `campanile preview` any"),
             "version_mismatch" => failure.hint("somebody else changed it; `campanile job get` shows it as it is now"),
             "name_taken" => failure.hint("`campanile job edit` changes a job that exists"),
             _ if problem.retryable => failure.hint("it may work later; try again"),

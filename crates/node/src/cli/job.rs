@@ -1,15 +1,15 @@
 //! `campanile job`: jobs, by name or id.
 
+use super::confirm::confirm;
 use super::exit::{Code, Failure};
 use super::output::{Output, clean};
 use super::schedule::{brief, next_fires, words};
-use super::{Globals, duration_ms, exec, job_create, job_edit};
+use super::{Globals, duration_ms, exec, job_create, job_edit, pages, when};
 use crate::clock;
-use campanile_client::wire::{Job, Page};
+use campanile_client::wire::Job;
 use campanile_client::{Client, JobFilter, WriteOptions};
-use campanile_model::JobId;
 use campanile_model::schedule::format_duration_ms;
-use std::io::{BufRead, IsTerminal, Write};
+use campanile_model::{JobId, Timestamp};
 
 /// What to do with jobs.
 #[derive(clap::Subcommand)]
@@ -28,9 +28,9 @@ pub enum Command {
     },
     /// Change a job
     Edit(Box<job_edit::Args>),
-    /// Stop the fires of jobs until they are resumed
-    #[command(after_help = "Example:\n  campanile job pause invoices")]
-    Pause(Jobs),
+    /// Stop the fires of jobs until they are resumed, or until an instant
+    #[command(after_help = "Examples:\n  campanile job pause invoices\n  campanile job pause invoices --until 2h")]
+    Pause(Pause),
     /// Let paused jobs fire again, from now on
     #[command(after_help = "Example:\n  campanile job resume invoices")]
     Resume(Jobs),
@@ -70,6 +70,20 @@ pub struct Jobs {
     jobs: Vec<String>,
 }
 
+/// Jobs to pause.
+#[derive(clap::Args)]
+pub struct Pause {
+    /// The jobs: names or ids
+    #[arg(value_name = "JOB", required = true)]
+    jobs: Vec<String>,
+    /// When the pause ends by itself: an instant, or a duration from now such as 2h
+    #[arg(long, value_name = "WHEN", value_parser = when::future)]
+    until: Option<Timestamp>,
+    /// Only check, and show what would be
+    #[arg(long)]
+    dry_run: bool,
+}
+
 /// A fire by hand.
 #[derive(clap::Args)]
 pub struct Run {
@@ -98,9 +112,6 @@ pub struct Rm {
     if_version: Option<u32>,
 }
 
-/// Items on one page: as many as the server gives.
-const PAGE: u32 = campanile_model::limits::PAGE_ITEMS_MAX as u32;
-
 /// Runs a command about jobs.
 pub async fn run(command: Command, globals: &Globals, out: &Output) -> Result<(), Failure> {
     let client = globals.client()?;
@@ -114,8 +125,15 @@ pub async fn run(command: Command, globals: &Globals, out: &Output) -> Result<()
             out.print(&job, || vec![job.name.clone()], |out| details(&job, out))
         }
         Command::Pause(args) => {
-            let (client, options) = (&client, &options);
-            change(&args.jobs, "paused", out, async |job| client.pause_job(&key(job), options).await).await
+            let client = &client;
+            let options = WriteOptions { dry_run: args.dry_run, ..options };
+            let until = args.until.map(|until| until.to_string());
+            let verb = if args.dry_run { "would pause" } else { "paused" };
+            change(&args.jobs, verb, out, async |job| match &until {
+                Some(until) => client.pause_job_until(&key(job), until, &options).await,
+                None => client.pause_job(&key(job), &options).await,
+            })
+            .await
         }
         Command::Resume(args) => {
             let (client, options) = (&client, &options);
@@ -132,28 +150,18 @@ pub fn key(text: &str) -> String {
 }
 
 async fn ls(client: &Client, args: Ls, out: &Output) -> Result<(), Failure> {
-    let wanted = if args.all { usize::MAX } else { args.limit as usize };
-    let mut filter = JobFilter {
-        limit: Some(PAGE.min(args.limit.max(if args.all { PAGE } else { 1 }))),
+    let filter = JobFilter {
+        limit: None,
         cursor: None,
         state: args.state.map(|state| state.to_ascii_uppercase()),
         tag: args.tag,
         name_prefix: args.prefix,
     };
-    let mut jobs = Page { data: Vec::new(), has_more: false, next_cursor: None };
-    let bar = out.progress(None, "reading");
-    loop {
-        let page = client.list_jobs(&filter).await?;
-        jobs.data.extend(page.data);
-        (jobs.has_more, jobs.next_cursor) = (page.has_more, page.next_cursor);
-        bar.set_message(format!("{} jobs", jobs.data.len()));
-        if !jobs.has_more || jobs.data.len() >= wanted {
-            break;
-        }
-        filter.cursor = jobs.next_cursor.clone();
-        filter.limit = Some(PAGE.min((wanted - jobs.data.len()).try_into().unwrap_or(PAGE)));
-    }
-    bar.finish_and_clear();
+    let wanted = if args.all { usize::MAX } else { args.limit as usize };
+    let jobs = pages::collect(wanted, out, async |limit, cursor| {
+        client.list_jobs(&JobFilter { limit: Some(limit), cursor, ..filter.clone() }).await
+    });
+    let jobs = jobs.await?;
     let names = || jobs.data.iter().map(|job| job.name.clone()).collect();
     out.print(&jobs, names, |out| {
         let now = clock::now();
@@ -183,7 +191,8 @@ async fn fire(client: &Client, args: Run, options: &WriteOptions, out: &Output) 
 
 async fn rm(client: &Client, args: Rm, options: WriteOptions, out: &Output) -> Result<(), Failure> {
     if !args.yes {
-        confirm(&format!("Delete {}?", args.jobs.iter().map(|job| clean(job)).collect::<Vec<_>>().join(", ")))?;
+        let jobs = args.jobs.iter().map(|job| clean(job)).collect::<Vec<_>>().join(", ");
+        confirm(&format!("Delete {jobs}?"), "this deletes").await?;
     }
     let options = WriteOptions { if_match: args.if_version, ..options };
     let many = each(&args.jobs, async |job| client.delete_job(&key(job), &options).await).await;
@@ -191,20 +200,6 @@ async fn rm(client: &Client, args: Rm, options: WriteOptions, out: &Output) -> R
         out.chat(&format!("deleted {job}"));
     }
     many.end()
-}
-
-/// Asks a person; without one, `--yes` is the answer.
-fn confirm(question: &str) -> Result<(), Failure> {
-    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        return Err(Failure::usage("this deletes, and there is nobody to ask").hint("say --yes"));
-    }
-    let _ = write!(std::io::stderr(), "{question} [y/N] ");
-    let mut answer = String::new();
-    let _ = std::io::stdin().lock().read_line(&mut answer);
-    match answer.trim().to_ascii_lowercase().as_str() {
-        "y" | "yes" => Ok(()),
-        _ => Err(Failure::new(Code::Failed, "nothing was deleted")),
-    }
 }
 
 /// Changes several jobs, and shows them as they are now.
@@ -218,15 +213,8 @@ async fn change(
     for (_, job) in &many.done {
         out.chat(&describe(job, verb));
     }
-    match many.done.as_slice() {
-        [] => {}
-        [(_, job)] => print_job(job, out)?,
-        several => {
-            let data: Vec<&Job> = several.iter().map(|(_, job)| job).collect();
-            let names = || data.iter().map(|job| job.name.clone()).collect();
-            out.print(&data, names, |out| rows(&data, out))?;
-        }
-    }
+    let data: Vec<&Job> = many.done.iter().map(|(_, job)| job).collect();
+    out.several(&data, |job| job.name.clone(), rows)?;
     many.end()
 }
 
@@ -279,8 +267,10 @@ pub fn describe(job: &Job, verb: &str) -> String {
         let local = if local.is_empty() { local } else { format!("  ({local})") };
         lines.push(format!("  next  {at}{local}"));
     }
-    if job.state == "PAUSED" {
-        lines.push("  paused: it does not fire until it is resumed".into());
+    match (&job.paused_until, job.state.as_str()) {
+        (Some(until), "PAUSED") => lines.push(format!("  paused: it does not fire until {}", clean(until))),
+        (None, "PAUSED") => lines.push("  paused: it does not fire until it is resumed".into()),
+        _ => {}
     }
     lines.join("\n")
 }
@@ -305,14 +295,12 @@ fn details(job: &Job, out: &Output) -> String {
     let target = ["method", "url", "handler"].iter().filter_map(|field| action.config.get(*field)?.as_str());
     let action = std::iter::once(action.kind.as_str()).chain(target).collect::<Vec<_>>().join(" ");
     let retry = &job.retry_policy;
-    let catch_up = match job.catch_up.n {
-        Some(n) => format!("{} {n}", job.catch_up.mode),
-        None => job.catch_up.mode.clone(),
-    };
+    let total = retry.total_timeout_ms.map(|ms| format!(", within {} in all", format_duration_ms(ms)));
+    let paused = job.paused_until.as_ref().map(|until| format!(" until {until}")).unwrap_or_default();
     let mut pairs = vec![
         ("name", job.name.clone()),
         ("id", job.id.clone()),
-        ("state", format!("{} (v{})", job.state, job.version)),
+        ("state", format!("{}{paused} (v{})", job.state, job.version)),
         ("schedule", brief(&job.schedule)),
         ("", words(job)),
     ];
@@ -325,17 +313,20 @@ fn details(job: &Job, out: &Output) -> String {
         (
             "retry",
             format!(
-                "{} attempts, {}, {} to {}",
+                "{} attempts, {}, {} to {}{}",
                 retry.max_attempts,
                 retry.backoff,
                 format_duration_ms(retry.initial_delay_ms),
-                format_duration_ms(retry.max_delay_ms)
+                format_duration_ms(retry.max_delay_ms),
+                total.unwrap_or_default()
             ),
         ),
         ("timeout", format_duration_ms(job.timeout_ms)),
         ("priority", job.priority.clone()),
         ("pool", job.pool.clone()),
-        ("catch-up", format!("{catch_up}, up to {} old", format_duration_ms(job.catch_up.max_age_ms))),
+        ("overlap", job.overlap.clone()),
+        ("catch-up", catch_up(job)),
+        ("expected", expected(job)),
         ("tags", job.tags.join(", ")),
         ("created", job.created_at.clone()),
         ("updated", job.updated_at.clone()),
@@ -343,8 +334,30 @@ fn details(job: &Job, out: &Output) -> String {
     if job.spread_ms > 0 {
         pairs.push(("spread", format_duration_ms(job.spread_ms)));
     }
+    pairs.extend(job.blackouts.iter().map(|range| ("blackout", format!("{} to {}", range.from, range.to))));
     pairs.retain(|(_, value)| !value.is_empty() && value != "null");
     out.pairs(&pairs)
+}
+
+fn catch_up(job: &Job) -> String {
+    let policy = &job.catch_up;
+    let n = policy.n.map(|n| format!(" {n}")).unwrap_or_default();
+    let drip = match policy.drip_ms {
+        0 => String::new(),
+        drip => format!(", {} apart", format_duration_ms(drip)),
+    };
+    format!("{}{n}, up to {} old{drip}", policy.mode, format_duration_ms(policy.max_age_ms))
+}
+
+fn expected(job: &Job) -> String {
+    let Some(expect) = &job.expect else { return String::new() };
+    let parts = [
+        ("starts within", expect.start_within_ms),
+        ("is over within", expect.finish_within_ms),
+        ("succeeds every", expect.success_every_ms),
+    ];
+    let said = parts.iter().filter_map(|(what, ms)| Some(format!("{what} {}", format_duration_ms((*ms)?))));
+    said.collect::<Vec<_>>().join(", ")
 }
 
 fn shorten(text: &str) -> String {

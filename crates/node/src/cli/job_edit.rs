@@ -40,11 +40,13 @@ pub struct Args {
 }
 
 /// What the server keeps itself; shown to nobody who edits.
-const NOT_EDITABLE: [&str; 11] = [
+const NOT_EDITABLE: [&str; 13] = [
     "id",
     "job_id",
     "tenant",
     "status",
+    "target",
+    "paused_until",
     "version",
     "next_fire_at",
     "next_run_at",

@@ -4,9 +4,10 @@
 //! which would lose digits.
 
 use super::exit::Failure;
-use super::{duration, duration_ms};
+use super::{duration, duration_ms, when};
 use campanile_client::wire::json;
-use campanile_model::limits;
+use campanile_model::overlap::Overlap;
+use campanile_model::{Timestamp, limits};
 use serde_json::value::RawValue;
 use std::io::Read;
 
@@ -96,12 +97,36 @@ pub struct Spec {
     /// The capacity that executes it
     #[arg(long, help_heading = "How")]
     pool: Option<String>,
-    /// Missed fires that run: none, last, all or last_n:5
+    /// Time limit of all attempts together, from the first start; `none` for no limit
+    #[arg(long, value_name = "DURATION|none", help_heading = "How", value_parser = duration_or_none)]
+    total_timeout: Option<String>,
+    /// How long it runs: short, long, or a duration; chooses the pool where --pool does not
+    #[arg(long, value_name = "DURATION", help_heading = "How")]
+    estimated_duration: Option<String>,
+    /// What a run does about another one that is not over: allow, skip, buffer_one, buffer_all, cancel_other or terminate_other
+    #[arg(long, value_name = "POLICY", help_heading = "How", value_parser = overlap)]
+    overlap: Option<String>,
+    /// Missed fires that run: none, last, all, last_n:5 or coalesced
     #[arg(long, value_name = "MODE", help_heading = "How", value_parser = catch_up)]
     catch_up: Option<CatchUp>,
     /// Missed fires older than this do not run
+    #[arg(long, value_name = "DURATION", help_heading = "How", alias = "catch-up-max-age", value_parser = duration)]
+    max_age: Option<String>,
+    /// At least this long between the starts of missed fires
     #[arg(long, value_name = "DURATION", help_heading = "How", value_parser = duration)]
-    catch_up_max_age: Option<String>,
+    drip: Option<String>,
+    /// Do not fire in this range; may be repeated; `none` for no such range
+    #[arg(long = "blackout", value_name = "FROM..TO|none", help_heading = "When", value_parser = blackout)]
+    blackouts: Vec<Blackout>,
+    /// Tell those who want to hear of `late` when a run has not started so long after it was due; `none` for no telling
+    #[arg(long, value_name = "DURATION|none", help_heading = "Expected", value_parser = duration_or_none)]
+    expect_start_within: Option<String>,
+    /// The same when a run is not over so long after it was due
+    #[arg(long, value_name = "DURATION|none", help_heading = "Expected", value_parser = duration_or_none)]
+    expect_finish_within: Option<String>,
+    /// The same when there was no success for so long
+    #[arg(long, value_name = "DURATION|none", help_heading = "Expected", value_parser = duration_or_none)]
+    expect_success_every: Option<String>,
     /// A label; may be repeated
     #[arg(long = "tag", value_name = "TAG", help_heading = "How")]
     tags: Vec<String>,
@@ -121,9 +146,40 @@ fn catch_up(text: &str) -> Result<CatchUp, String> {
     };
     let mode = mode.to_ascii_uppercase().replace('-', "_");
     match (mode.as_str(), n) {
-        ("NONE" | "LAST" | "ALL", None) | ("LAST_N", Some(_)) => Ok(CatchUp { mode, n }),
-        _ => Err("one of none, last, all or last_n:5".into()),
+        ("NONE" | "LAST" | "ALL" | "COALESCED", None) | ("LAST_N", Some(_)) => Ok(CatchUp { mode, n }),
+        _ => Err("one of none, last, all, last_n:5 or coalesced".into()),
     }
+}
+
+fn overlap(text: &str) -> Result<String, String> {
+    let word = text.to_ascii_uppercase().replace('-', "_");
+    if Overlap::ALL.iter().any(|policy| policy.as_str() == word) {
+        return Ok(word);
+    }
+    let known: Vec<String> = Overlap::ALL.iter().map(|policy| policy.as_str().to_ascii_lowercase()).collect();
+    Err(format!("one of {}", known.join(", ")))
+}
+
+/// A range without fires; `None` says that there is none.
+#[derive(Clone, Debug)]
+struct Blackout(Option<(Timestamp, Timestamp)>);
+
+fn blackout(text: &str) -> Result<Blackout, String> {
+    if text == NONE {
+        return Ok(Blackout(None));
+    }
+    let Some((from, to)) = text.split_once("..") else {
+        return Err("two instants with two dots between them, such as 2026-12-24..2026-12-27".into());
+    };
+    let (from, to) = (when::instant(from)?, when::instant(to)?);
+    if from < to { Ok(Blackout(Some((from, to)))) } else { Err("it ends before it starts".into()) }
+}
+
+/// What takes a bound away.
+const NONE: &str = "none";
+
+fn duration_or_none(text: &str) -> Result<String, String> {
+    if text == NONE { Ok(text.to_owned()) } else { duration(text) }
 }
 
 /// Members of a JSON object: name and JSON text.
@@ -134,6 +190,14 @@ impl Members {
     fn text(&mut self, name: &str, value: Option<&String>) {
         if let Some(value) = value {
             self.raw(name, json::string(value));
+        }
+    }
+
+    /// A text, or null where it says that there is none.
+    fn text_or_null(&mut self, name: &str, value: Option<&String>) {
+        match value {
+            Some(value) if value == NONE => self.raw(name, "null"),
+            value => self.text(name, value),
         }
     }
 
@@ -218,17 +282,31 @@ impl Spec {
         retry.text("backoff", self.backoff.as_ref());
         retry.text("initial_delay", self.initial_delay.as_ref());
         retry.text("max_delay", self.max_delay.as_ref());
+        retry.text_or_null("total_timeout", self.total_timeout.as_ref());
         job.object("retry_policy", retry);
         job.number("timeout_ms", self.timeout);
         job.text("priority", self.priority.as_ref());
         job.text("pool", self.pool.as_ref());
+        job.text("estimated_duration", self.estimated_duration.as_ref());
+        job.text("overlap", self.overlap.as_ref());
         let mut catch_up = Members::default();
         if let Some(CatchUp { mode, n }) = &self.catch_up {
             catch_up.text("mode", Some(mode));
             catch_up.number("n", *n);
         }
-        catch_up.text("max_age", self.catch_up_max_age.as_ref());
+        catch_up.text("max_age", self.max_age.as_ref());
+        catch_up.text("drip", self.drip.as_ref());
         job.object("catch_up", catch_up);
+        let mut expect = Members::default();
+        expect.text_or_null("start_within", self.expect_start_within.as_ref());
+        expect.text_or_null("finish_within", self.expect_finish_within.as_ref());
+        expect.text_or_null("success_every", self.expect_success_every.as_ref());
+        job.object("expect", expect);
+        if !self.blackouts.is_empty() {
+            let ranges = self.blackouts.iter().filter_map(|blackout| blackout.0);
+            let objects = ranges.map(|(from, to)| format!("{{\"from\":\"{from}\",\"to\":\"{to}\"}}"));
+            job.raw("blackouts", format!("[{}]", objects.collect::<Vec<_>>().join(",")));
+        }
         job.text("spread", self.spread.as_ref());
         if !self.tags.is_empty() {
             let tags: Vec<String> = self.tags.iter().map(|tag| json::string(tag)).collect();

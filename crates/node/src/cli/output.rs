@@ -72,6 +72,21 @@ impl Output {
         }
     }
 
+    /// Prints one thing as it is, and several as a list; nothing where there is none.
+    pub fn several<T: Serialize>(
+        &self,
+        things: &[&T],
+        name: impl Fn(&T) -> String,
+        table: impl FnOnce(&[&T], &Self) -> String,
+    ) -> Result<(), Failure> {
+        let names = || things.iter().map(|thing| name(thing)).collect();
+        match things {
+            [] => Ok(()),
+            [one] => self.print(one, names, |out| table(things, out)),
+            several => self.print(&several, names, |out| table(things, out)),
+        }
+    }
+
     /// Prints text on stdout, ending its last line.
     pub fn text(&self, text: &str) -> Result<(), Failure> {
         if text.is_empty() {
@@ -92,6 +107,11 @@ impl Output {
             // Nobody may be listening, which is no reason to stop.
             let _ = writeln!(io::stderr(), "{text}");
         }
+    }
+
+    /// The form that was chosen.
+    pub fn format(&self) -> Format {
+        self.format
     }
 
     /// Whether the table form was chosen.
@@ -172,9 +192,11 @@ impl Output {
             return line.to_owned();
         }
         let words = line.split(' ').map(|word| match word {
-            "SUCCEEDED" | "ACTIVE" => self.paint(Paint::Good, word),
+            "SUCCEEDED" | "ACTIVE" | "DONE" | "DELIVERED" => self.paint(Paint::Good, word),
             "DEAD" | "FAILED" | "TIMED_OUT" | "WORKER_LOST" => self.paint(Paint::Bad, word),
-            "RETRYING" | "PAUSED" | "SKIPPED" | "CANCELLED" => self.paint(Paint::Odd, word),
+            "RETRYING" | "PAUSED" | "SKIPPED" | "CANCELLED" | "STOPPED" | "QUIET" | "DRAINING" | "GONE" => {
+                self.paint(Paint::Odd, word)
+            }
             "RUNNING" => self.paint(Paint::Busy, word),
             _ => word.to_owned(),
         });

@@ -3,16 +3,19 @@
 use super::Globals;
 use super::exit::Failure;
 use super::output::{Output, bytes, rough};
+use campanile_client::Client;
 
 /// Shows how the server is.
 pub async fn run(globals: &Globals, out: &Output) -> Result<(), Failure> {
-    let status = globals.client()?.status().await?;
+    let client = globals.client()?;
+    let status = client.status().await?;
+    let states = if out.is_table() { states(&client).await } else { String::new() };
     out.print(
         &status,
         || vec![globals.url.clone()],
         |out| {
             let late = &status.lateness;
-            out.pairs(&[
+            let mut pairs = vec![
                 ("server", format!("{} at {}", status.version, globals.url)),
                 ("node", status.node.clone()),
                 ("ready", if status.ready { "yes".into() } else { "no: it does not fire yet".into() }),
@@ -32,6 +35,8 @@ pub async fn run(globals: &Globals, out: &Output) -> Result<(), Failure> {
                         status.queue_depth, status.waiting, status.running
                     ),
                 ),
+                ("workers", format!("{} heard of within the last hour", status.workers)),
+                ("executions", states),
                 (
                     "late",
                     format!("p50 {}ms, p99 {}ms, max {}ms since the start", late.p50_ms, late.p99_ms, late.max_ms),
@@ -45,7 +50,21 @@ pub async fn run(globals: &Globals, out: &Output) -> Result<(), Failure> {
                         .collect::<Vec<_>>()
                         .join(", "),
                 ),
-            ])
+            ];
+            pairs.retain(|(_, value)| !value.is_empty());
+            out.pairs(&pairs)
         },
     )
+}
+
+/// Executions by state, those that are at work first.
+async fn states(client: &Client) -> String {
+    const ORDER: [&str; 8] = ["RUNNING", "PENDING", "RETRYING", "BLOCKED", "SUCCEEDED", "DEAD", "CANCELLED", "SKIPPED"];
+    // The rest of the answer is worth showing where this one is not to be had.
+    let Ok(counts) = client.counts().await else { return String::new() };
+    let in_state = |state: &str| -> u64 {
+        counts.data.iter().filter(|count| count.state == state).map(|count| count.executions).sum()
+    };
+    let parts = ORDER.into_iter().map(|state| (state, in_state(state))).filter(|(_, count)| *count > 0);
+    parts.map(|(state, count)| format!("{state} {count}")).collect::<Vec<_>>().join(", ")
 }

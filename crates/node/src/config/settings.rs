@@ -1,8 +1,17 @@
 //! Every setting: its key, what it does, how it is read and shown. Whatever can be set is a row here.
 
 use super::{Config, LogFormat, StoreKind};
+use campanile_model::lifecycle::State;
 use campanile_model::limits;
 use campanile_model::schedule::{format_duration_ms, parse_duration_ms};
+use campanile_model::store::Keep;
+
+/// A shorter lease ends between two heartbeats of a healthy worker.
+const LEASE_MS_MIN: u64 = 500;
+/// A longer one leaves what a lost worker ran alone for too long.
+const LEASE_MS_MAX: u64 = 3_600_000;
+/// Longer ages are meant as `forever`.
+const AGE_MS_MAX: u64 = 100 * 366 * 86_400_000;
 
 /// One thing that can be set.
 pub struct Setting {
@@ -54,6 +63,15 @@ pub const SETTINGS: &[Setting] = &[
         about: "how long running attempts get to end when the node stops",
         set: |c, v| duration(&mut c.engine.drain_ms, v),
         get: |c| format_duration_ms(c.engine.drain_ms),
+    },
+    Setting {
+        key: "engine.lease",
+        about: "how long an external worker keeps an execution without a heartbeat",
+        set: |c, v| {
+            duration(&mut c.engine.lease_ms, v)?;
+            within(c.engine.lease_ms, LEASE_MS_MIN, LEASE_MS_MAX).map_err(|_| "must be 500ms to 1h".to_owned())
+        },
+        get: |c| format_duration_ms(c.engine.lease_ms),
     },
     Setting {
         key: "store.kind",
@@ -114,6 +132,72 @@ pub const SETTINGS: &[Setting] = &[
         get: |c| format_duration_ms(c.actions.connect_timeout_ms),
     },
     Setting {
+        key: "retention.succeeded",
+        about: "how long after their instant executions that succeeded are kept, such as 7d; or forever",
+        set: |c, v| age(&mut keep(c, State::Succeeded).age_ms, v),
+        get: |c| shown_age(kept(c, State::Succeeded).age_ms),
+    },
+    Setting {
+        key: "retention.dead",
+        about: "the same for those that are dead",
+        set: |c, v| age(&mut keep(c, State::Dead).age_ms, v),
+        get: |c| shown_age(kept(c, State::Dead).age_ms),
+    },
+    Setting {
+        key: "retention.cancelled",
+        about: "the same for those that were cancelled",
+        set: |c, v| age(&mut keep(c, State::Cancelled).age_ms, v),
+        get: |c| shown_age(kept(c, State::Cancelled).age_ms),
+    },
+    Setting {
+        key: "retention.skipped",
+        about: "the same for those that were skipped",
+        set: |c, v| age(&mut keep(c, State::Skipped).age_ms, v),
+        get: |c| shown_age(kept(c, State::Skipped).age_ms),
+    },
+    Setting {
+        key: "retention.max_executions.succeeded",
+        about: "how many executions that succeeded are kept at most, newest first; 0 for any number",
+        set: |c, v| count(&mut keep(c, State::Succeeded).count, v),
+        get: |c| kept(c, State::Succeeded).count.unwrap_or(0).to_string(),
+    },
+    Setting {
+        key: "retention.max_executions.dead",
+        about: "the same for those that are dead",
+        set: |c, v| count(&mut keep(c, State::Dead).count, v),
+        get: |c| kept(c, State::Dead).count.unwrap_or(0).to_string(),
+    },
+    Setting {
+        key: "retention.max_executions.cancelled",
+        about: "the same for those that were cancelled",
+        set: |c, v| count(&mut keep(c, State::Cancelled).count, v),
+        get: |c| kept(c, State::Cancelled).count.unwrap_or(0).to_string(),
+    },
+    Setting {
+        key: "retention.max_executions.skipped",
+        about: "the same for those that were skipped",
+        set: |c, v| count(&mut keep(c, State::Skipped).count, v),
+        get: |c| kept(c, State::Skipped).count.unwrap_or(0).to_string(),
+    },
+    Setting {
+        key: "retention.rollups",
+        about: "how long the figures per minute are kept",
+        set: |c, v| width(&mut c.retention.rollups_ms, v),
+        get: |c| shown_age(Some(c.retention.rollups_ms).filter(|&ms| ms != u64::MAX)),
+    },
+    Setting {
+        key: "retention.deliveries",
+        about: "how long ended deliveries of notifications are kept",
+        set: |c, v| width(&mut c.retention.deliveries_ms, v),
+        get: |c| shown_age(Some(c.retention.deliveries_ms).filter(|&ms| ms != u64::MAX)),
+    },
+    Setting {
+        key: "retention.skips",
+        about: "how long skipped fires are remembered",
+        set: |c, v| width(&mut c.retention.skips_ms, v),
+        get: |c| shown_age(Some(c.retention.skips_ms).filter(|&ms| ms != u64::MAX)),
+    },
+    Setting {
         key: "log.format",
         about: "text or json",
         set: |c, v| {
@@ -146,6 +230,55 @@ fn put<T: std::str::FromStr>(slot: &mut T, value: &str, expected: &str) -> Resul
 
 fn duration(slot: &mut u64, value: &str) -> Result<(), String> {
     *slot = parse_duration_ms(value).map_err(|error| format!("`{value}` is not a duration such as 10s: {error}"))?;
+    Ok(())
+}
+
+/// How long executions in a state are kept, to be changed.
+fn keep(config: &mut Config, state: State) -> &mut Keep {
+    let states = &mut config.retention.states;
+    let found = states.iter().position(|keep| keep.state == state);
+    let at = found.unwrap_or_else(|| {
+        states.push(Keep { state, age_ms: None, count: None });
+        states.len() - 1
+    });
+    &mut states[at]
+}
+
+fn kept(config: &Config, state: State) -> Keep {
+    let found = config.retention.states.iter().find(|keep| keep.state == state);
+    found.copied().unwrap_or(Keep { state, age_ms: None, count: None })
+}
+
+/// An age, `None` for no end. Nothing is kept for no time at all, so 0 means that there is no end either.
+fn age(slot: &mut Option<u64>, value: &str) -> Result<(), String> {
+    if matches!(value, "0" | "forever") {
+        *slot = None;
+        return Ok(());
+    }
+    let ms = parse_duration_ms(value)
+        .map_err(|error| format!("`{value}` is neither an age such as 7d nor `forever`: {error}"))?;
+    within(ms, 1, AGE_MS_MAX).map_err(|_| "must be 1ms to 100 years; `forever` for no end".to_owned())?;
+    *slot = Some(ms);
+    Ok(())
+}
+
+/// The same where the component knows no `None`.
+fn width(slot: &mut u64, value: &str) -> Result<(), String> {
+    let mut read = None;
+    age(&mut read, value)?;
+    *slot = read.unwrap_or(u64::MAX);
+    Ok(())
+}
+
+fn shown_age(age_ms: Option<u64>) -> String {
+    age_ms.map_or_else(|| "forever".into(), format_duration_ms)
+}
+
+/// A number of executions, `None` for any.
+fn count(slot: &mut Option<u64>, value: &str) -> Result<(), String> {
+    let mut read = 0u64;
+    put(&mut read, value, "a whole number")?;
+    *slot = Some(read).filter(|&count| count > 0);
     Ok(())
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use campanile_model::lifecycle::State;
 
 fn sources(toml: &str, env: &[(&str, &str)], flags: &[(&'static str, &str)]) -> (tempfile::TempDir, Sources) {
     let dir = tempfile::tempdir().unwrap();
@@ -15,7 +16,7 @@ fn flags_beat_the_environment_which_beats_the_file() {
     let env = [("CAMPANILE_ENGINE_SLOTS", "6"), ("CAMPANILE_DATA_DIR", "/b"), ("CAMPANILE_SERVER_PORT", "tcp://x")];
     let (_dir, sources) = sources(toml, &env, &[("engine.slots", "7")]);
     let loaded = sources.load().unwrap();
-    assert_eq!(loaded.config.engine, Engine { slots: 7, drain_ms: 3_000 });
+    assert_eq!(loaded.config.engine, Engine { slots: 7, drain_ms: 3_000, lease_ms: 30_000 });
     assert_eq!(loaded.config.data_dir, Path::new("/b"));
     assert_eq!(loaded.config.actions.ports, [443, 8443]);
     let origin = |key| loaded.rows().find(|(s, ..)| s.key == key).unwrap().2;
@@ -52,4 +53,30 @@ fn every_setting_reads_what_it_shows() {
 fn a_file_that_is_not_toml_is_a_problem_and_not_a_panic() {
     let (_dir, sources) = sources("= = =", &[], &[]);
     assert_eq!(sources.load().unwrap_err().len(), 1);
+}
+
+#[test]
+fn retention_is_by_age_and_by_count_for_each_state() {
+    let toml = "[retention]\nsucceeded = '3d'\ndead = 'forever'\nskipped = 0\nskips = 'forever'\nrollups = '1d'\n\
+                [retention.max_executions]\nsucceeded = 1000\ncancelled = 0\n";
+    let (_dir, sources) = sources(toml, &[("CAMPANILE_RETENTION_DELIVERIES", "12h")], &[]);
+    let loaded = sources.load().unwrap();
+    let retention = &loaded.config.retention;
+    let keep = |state| *retention.states.iter().find(|keep| keep.state == state).unwrap();
+    assert_eq!((keep(State::Succeeded).age_ms, keep(State::Succeeded).count), (Some(3 * 86_400_000), Some(1_000)));
+    assert_eq!((keep(State::Dead).age_ms, keep(State::Dead).count), (None, Some(limits::KEPT_MAX)));
+    assert_eq!((keep(State::Skipped).age_ms, keep(State::Cancelled).count), (None, None));
+    let widths = (retention.skips_ms, retention.rollups_ms, retention.deliveries_ms);
+    assert_eq!(widths, (u64::MAX, 86_400_000, 12 * 3_600_000));
+    let shown = |key| loaded.rows().find(|(setting, ..)| setting.key == key).unwrap().1;
+    assert_eq!(
+        (shown("retention.dead").as_str(), shown("retention.max_executions.cancelled").as_str()),
+        ("forever", "0")
+    );
+
+    let (_dir, sources) = self::sources("[retention]\nsucceeded = 'soon'\ndead = '0s'\nfailed = '7d'\n", &[], &[]);
+    let problems = sources.load().unwrap_err().join("\n");
+    for part in ["retention.succeeded", "`forever` for no end", "there is no setting `retention.failed`"] {
+        assert!(problems.contains(part), "{part} is missing in\n{problems}");
+    }
 }

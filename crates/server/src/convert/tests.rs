@@ -1,8 +1,10 @@
-use super::show::text_of;
+use super::execution::text_of;
+use super::job::schedule_kind;
 use super::*;
 use campanile_client::wire::input::Fields;
 use campanile_client::wire::json;
 use campanile_model::job::{Cursor, Job, JobState};
+use campanile_model::schedule::{DstFold, DstGap};
 use campanile_model::{JobId, TenantId};
 
 const NOW: Timestamp = Timestamp::from_millis(1_794_794_400_000);
@@ -21,13 +23,24 @@ fn stored(schedule: Schedule) -> Job {
             config: r#"{"url":"https://x.test/","body":{"n":1e400}}"#.into(),
         },
         payload: r#"{"big":123456789012345678901234567890}"#.into(),
-        retry: RetryPolicy { max_attempts: 4, backoff: Backoff::Fixed, initial_delay_ms: 5, max_delay_ms: 6 },
+        retry: RetryPolicy {
+            max_attempts: 4,
+            backoff: Backoff::Fixed,
+            initial_delay_ms: 5,
+            max_delay_ms: 6,
+            total_timeout_ms: Some(86_400_000),
+        },
+        target: "https://x.test".into(),
         timeout_ms: 1_234,
         priority: Priority::Critical,
         pool: "batch".into(),
-        catch_up: CatchUp { mode: CatchUpMode::LastN(3), max_age_ms: 9_000 },
+        catch_up: CatchUp { mode: CatchUpMode::LastN(3), max_age_ms: 9_000, drip_ms: 50 },
+        overlap: Overlap::BufferOne,
+        expect: Expectation { start_within_ms: Some(1), finish_within_ms: None, success_every_ms: Some(3) },
+        blackouts: [Blackout { from: NOW, to: NOW.saturating_add_ms(1) }].into(),
         tags: vec!["x".into(), "y".into()],
         state: JobState::Active,
+        paused_until: Some(NOW),
         version: 3,
         created_at: NOW,
         updated_at: NOW,
@@ -51,7 +64,9 @@ fn what_is_shown_can_be_sent_back() {
     };
     let every = Schedule::Every { every_ms: 90_000, phase_ms: 7 };
     for schedule in [cron, every, Schedule::At { at: NOW }, Schedule::After { delay_ms: 5 }, Schedule::None] {
-        for catch_up in [CatchUpMode::None, CatchUpMode::Last, CatchUpMode::All, CatchUpMode::LastN(9)] {
+        for catch_up in
+            [CatchUpMode::None, CatchUpMode::Last, CatchUpMode::All, CatchUpMode::LastN(9), CatchUpMode::Coalesced]
+        {
             let mut before = stored(schedule.clone());
             before.catch_up.mode = catch_up;
             let shown = serde_json::to_string(&job(&before, NOW)).unwrap();
@@ -67,6 +82,8 @@ fn what_is_shown_can_be_sent_back() {
                 assert_eq!((after.timeout_ms, after.spread_ms), (before.timeout_ms, before.spread_ms));
                 assert_eq!((after.priority, after.pool), (before.priority, before.pool.clone()));
                 assert_eq!(after.catch_up, before.catch_up);
+                assert_eq!((after.overlap, after.expect), (before.overlap, before.expect));
+                assert_eq!(after.blackouts[..], before.blackouts[..]);
                 assert_eq!(after.tags, before.tags);
                 assert!(!after.paused);
             }
@@ -112,4 +129,56 @@ fn a_cut_body_may_end_within_a_character() {
     assert_eq!(text_of(&"aé".as_bytes()[..2], true), Some("a"));
     assert_eq!(text_of(&"aé".as_bytes()[..2], false), None);
     assert_eq!(text_of(b"\xff\xfe", true), None);
+}
+
+#[test]
+fn the_pool_follows_from_how_long_it_takes() {
+    let pool = |fields: &str| {
+        let (draft, faults) = read(&format!(r#"{{"name":"a","action":{{"type":"NOOP"}}{fields}}}"#));
+        faults.first().map_or_else(|| draft.pool.to_string(), |fault| fault.code.clone())
+    };
+    for (fields, expected) in [
+        ("", "short"),
+        (r#","estimated_duration":"Long""#, "long"),
+        (r#","estimatedDuration":"short""#, "short"),
+        (r#","estimated_duration_ms":30000"#, "short"),
+        (r#","estimated_duration_ms":30001"#, "long"),
+        (r#","estimated_duration":"10m""#, "long"),
+        (r#","estimated_duration_seconds":5,"pool":"short""#, "short"),
+        (r#","estimated_duration":"10m","pool":"batch""#, "field_duplicate"),
+        (r#","estimated_duration":"soon""#, "estimated_duration_invalid"),
+        (r#","estimated_duration":30"#, "unit_missing"),
+    ] {
+        assert_eq!(pool(fields), expected, "{fields}");
+    }
+}
+
+#[test]
+fn policies_of_a_run_are_read_in_any_spelling() {
+    let (draft, faults) = read(
+        r#"{"name":"a","action":{"type":"NOOP"},"overlap":"buffer-one","catchUp":{"mode":"coalesced","drip":"5s"},
+            "retryPolicy":{"totalTimeout":"6h"},"expect":{"startWithin":"1m","success_every_seconds":90},
+            "blackouts":[{"from":"2026-12-24T00:00:00Z","to":"2026-12-27T00:00:00Z"}],"target":"shown"}"#,
+    );
+    assert_eq!(faults, []);
+    assert_eq!(
+        (draft.overlap, draft.catch_up.mode, draft.catch_up.drip_ms),
+        (Overlap::BufferOne, CatchUpMode::Coalesced, 5_000)
+    );
+    assert_eq!(draft.retry.total_timeout_ms, Some(6 * 3_600_000));
+    assert_eq!((draft.expect.start_within_ms, draft.expect.success_every_ms), (Some(60_000), Some(90_000)));
+    assert_eq!(draft.blackouts.len(), 1);
+    let codes = |text: &str| {
+        let faults = read(&text.replacen('{', r#"{"name":"a","action":{"type":"NOOP"},"#, 1)).1;
+        faults.into_iter().map(|fault| format!("{} {}", fault.pointer, fault.code)).collect::<Vec<_>>()
+    };
+    assert_eq!(codes(r#"{"overlap":"queue"}"#), ["/overlap overlap_invalid"]);
+    assert_eq!(codes(r#"{"expect":"soon"}"#), ["/expect wrong_type"]);
+    assert_eq!(codes(r#"{"expect":{"start_within":5}}"#), ["/expect/start_within unit_missing"]);
+    assert_eq!(
+        codes(r#"{"blackouts":[{"from":"x","to":"2026-12-27T00:00:00Z"}]}"#),
+        ["/blackouts/0/from instant_invalid"]
+    );
+    assert_eq!(codes(r#"{"blackouts":[{"from":"x"},5,{"form":"x"}]}"#).len(), 5);
+    assert_eq!(codes(r#"{"catch_up":{"mode":"coalesced","n":2}}"#), ["/catch_up/n catch_up_invalid"]);
 }

@@ -1,100 +1,31 @@
-//! Executions, their attempts, and fires that became none.
+//! One execution: read it, its attempts and its log; cancel it, run it again.
 
-use super::jobs::page_answer;
+use super::runs::accepted_execution;
 use crate::limits::WAIT_MAX;
 use crate::problem::Refusal;
-use crate::request::{Answer, Head, NoBody, execution_id, job_key, json};
-use crate::{App, convert, cursor};
+use crate::request::{Answer, Head, NoBody, OptionalBody, execution_id, faultless, json};
+use crate::{App, convert};
 use axum::extract::{Path, State};
-use campanile_client::wire::{self, Page, Problem};
+use campanile_client::wire::input::{CancelInput, Faults};
+use campanile_client::wire::{self, CancelRequest, Logs, Page, Problem};
+use campanile_engine::Cancel;
 use campanile_model::execution::Execution;
 use campanile_model::lifecycle::State as ExecutionState;
-use campanile_model::store::{ExecutionQuery, JobKey};
-use campanile_model::{ExecutionId, JobId};
-use http::{HeaderValue, StatusCode};
+use campanile_model::store::Applied;
+use campanile_model::{ExecutionId, limits};
+use http::StatusCode;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// How often an execution that is waited for is looked at: at first, and at last.
 const LOOK_EVERY: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(500));
-
-/// List executions
-///
-/// Newest first, in pages.
-#[utoipa::path(get, path = "/v1/executions", tag = "Executions", operation_id = "listExecutions",
-    params(
-        ("job" = Option<String>, Query, description = "Only of this job: id, or `name:` and a name"),
-        ("state" = Option<String>, Query, description = "Only in these states, separated by commas"),
-        ("scheduled_after" = Option<String>, Query, description = "Only due at or after this instant"),
-        ("scheduled_before" = Option<String>, Query, description = "Only due before this instant"),
-        ("limit" = Option<u32>, Query, description = "At most this many, 1 to 500; 50 where nothing is said"),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before; only with the same filter")),
-    responses(
-        (status = 200, description = "A page", body = Page<wire::Execution>),
-        (status = 400, description = "A parameter is wrong", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn list_executions(State(app): State<App>, head: Head) -> Answer {
-    let params = head.params(&["job", "state", "scheduled_after", "scheduled_before", "limit", "cursor"])?;
-    let job = match params.get("job") {
-        Some(text) => Some(any_job(&app, text).await?),
-        None => None,
-    };
-    list(&app, &head, job).await
-}
-
-/// List executions of a job
-///
-/// Newest first, in pages. Those of a deleted job are found by its id.
-#[utoipa::path(get, path = "/v1/jobs/{job}/executions", tag = "Executions", operation_id = "listJobExecutions",
-    params(
-        ("job" = String, Path, description = "Id, or `name:` and a name"),
-        ("state" = Option<String>, Query, description = "Only in these states, separated by commas"),
-        ("scheduled_after" = Option<String>, Query, description = "Only due at or after this instant"),
-        ("scheduled_before" = Option<String>, Query, description = "Only due before this instant"),
-        ("limit" = Option<u32>, Query, description = "At most this many, 1 to 500; 50 where nothing is said"),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before; only with the same filter")),
-    responses(
-        (status = 200, description = "A page", body = Page<wire::Execution>),
-        (status = 404, description = "There is no such job", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn list_job_executions(State(app): State<App>, head: Head, Path(job): Path<String>) -> Answer {
-    let job = any_job(&app, &job).await?;
-    list(&app, &head, Some(job)).await
-}
-
-/// List executions of a job (alias)
-///
-/// The same as `/v1/jobs/{job}/executions`.
-#[utoipa::path(get, path = "/v1/jobs/{job}/runs", tag = "Executions", operation_id = "listJobRuns",
-    params(("job" = String, Path, description = "Id, or `name:` and a name")),
-    responses((status = 200, description = "A page", body = Page<wire::Execution>)))]
-pub(super) async fn list_job_runs(State(app): State<App>, head: Head, Path(job): Path<String>) -> Answer {
-    let job = any_job(&app, &job).await?;
-    list(&app, &head, Some(job)).await
-}
-
-/// List skips of a job
-///
-/// Fires that did not become executions, with the reason, newest first. One skip stands for all fires in its range that
-/// have no execution.
-#[utoipa::path(get, path = "/v1/jobs/{job}/skips", tag = "Executions", operation_id = "listJobSkips",
-    params(
-        ("job" = String, Path, description = "Id, or `name:` and a name"),
-        ("limit" = Option<u32>, Query, description = "At most this many, 1 to 500; 50 where nothing is said")),
-    responses(
-        (status = 200, description = "The newest skips", body = Page<wire::Skip>),
-        (status = 404, description = "There is no such job", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn list_job_skips(State(app): State<App>, head: Head, Path(job): Path<String>) -> Answer {
-    let limit = head.params(&["limit"])?.limit()?;
-    let job = any_job(&app, &job).await?;
-    let mut skips = app.engine.store().list_skips(app.tenant(), job, limit + 1).await?;
-    let has_more = skips.len() > limit;
-    skips.truncate(limit);
-    let page = Page { data: skips.iter().map(convert::skip).collect(), has_more, next_cursor: None };
-    Ok(json(StatusCode::OK, &page))
-}
+/// Longest note on a cancel or discard, in bytes.
+pub(super) const NOTE_BYTES_MAX: usize = 1_000;
 
 /// Get an execution
 ///
-/// With `wait`, the answer comes when it is over, or after that time as it is then.
+/// With what its running or last attempt told about itself. With `wait`, the answer comes when it is over, or after that
+/// time as it is then.
 #[utoipa::path(get, path = "/v1/executions/{execution}", tag = "Executions", operation_id = "getExecution",
     params(
         ("execution" = String, Path, description = "Id"),
@@ -109,7 +40,12 @@ pub(super) async fn get_execution(State(app): State<App>, head: Head, Path(execu
         Some(wait) => wait_for(&app, id, wait).await?,
         None => find(&app, id).await?,
     };
-    Ok(json(StatusCode::OK, &convert::execution(&found)))
+    let progress = match found.started_at {
+        Some(_) => app.engine.store().progress(app.tenant(), id).await?,
+        None => None,
+    };
+    let progress = progress.as_ref().map(convert::progress);
+    Ok(json(StatusCode::OK, &wire::Execution { progress, ..convert::execution(&app.engine, &found) }))
 }
 
 /// List attempts of an execution
@@ -129,19 +65,111 @@ pub(super) async fn list_attempts(State(app): State<App>, head: Head, Path(execu
     Ok(json(StatusCode::OK, &page))
 }
 
+/// Read the log of an execution
+///
+/// What its attempts logged, in the order of arrival. `next_after` goes on behind the last line, also when there are no more
+/// yet.
+#[utoipa::path(get, path = "/v1/executions/{execution}/logs", tag = "Executions", operation_id = "listLogs",
+    params(
+        ("execution" = String, Path, description = "Id"),
+        ("after" = Option<u64>, Query, description = "Only behind this position"),
+        ("limit" = Option<u32>, Query, description = "At most this many, 1 to 500; 50 where nothing is said")),
+    responses(
+        (status = 200, description = "The lines", body = Logs),
+        (status = 404, description = "There is no such execution", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn list_logs(State(app): State<App>, head: Head, Path(execution): Path<String>) -> Answer {
+    let params = head.params(&["after", "limit"])?;
+    let (after, limit) = (params.count("after")?.unwrap_or_default(), params.limit()?);
+    let id = execution_id(&execution)?;
+    find(&app, id).await?;
+    let mut lines = app.engine.store().list_logs(app.tenant(), id, after, limit + 1).await?;
+    let has_more = lines.len() > limit;
+    lines.truncate(limit);
+    let next_after = lines.last().map_or(after, |(seq, _)| *seq);
+    let data = lines.into_iter().map(|(seq, line)| convert::log_entry(seq, line)).collect();
+    Ok(json(StatusCode::OK, &Logs { data, has_more, next_after }))
+}
+
 /// Cancel an execution
 ///
-/// Acknowledged before it starts, it never starts. A running attempt is stopped where that is possible, and its outcome
-/// is not accepted any more.
+/// Acknowledged before it starts, it never starts. A running attempt of a worker is asked to stop with its next heartbeat,
+/// and loses its lease after `grace_ms`; one of the server itself ends at once. If it says within that time that it
+/// succeeded, it succeeded; however else it ends, it is not tried again.
 #[utoipa::path(post, path = "/v1/executions/{execution}/cancel", tag = "Executions", operation_id = "cancelExecution",
+    request_body(content = Option<CancelRequest>, content_type = "application/json"),
+    params(
+        ("execution" = String, Path, description = "Id"),
+        ("dry_run" = Option<bool>, Query, description = "Only check"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request happen once")),
+    responses(
+        (status = 202, description = "Cancelled, or asked to stop", body = wire::Execution),
+        (status = 404, description = "There is no such execution", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "It is over already (`execution_final`); `state` says how", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn cancel_execution(
+    State(app): State<App>,
+    head: Head,
+    Path(execution): Path<String>,
+    body: OptionalBody,
+) -> Answer {
+    let dry_run = head.params(&["dry_run"])?.flag("dry_run")?;
+    let id = execution_id(&execution)?;
+    let (at, cancel) = read_cancel(&head, body.text())?;
+    if at.is_some() {
+        return Err(Refusal::bad_request("field_unknown", "`at` belongs to /v1/jobs/{job}/fires/cancel"));
+    }
+    if dry_run {
+        let found = find(&app, id).await?;
+        return match found.state.is_final() {
+            true => Err(is_over(id, found.state)),
+            false => Ok(json(StatusCode::OK, &convert::execution(&app.engine, &found))),
+        };
+    }
+    match app.engine.cancel(app.tenant(), id, cancel).await {
+        Ok((cancelled, was_replayed)) => Ok(accepted_execution(&app, &cancelled, was_replayed)),
+        Err(error) => Err(refused_cancel(&app, id, error).await),
+    }
+}
+
+/// How to cancel, and which fire where one is named.
+pub(super) fn read_cancel(head: &Head, text: &str) -> Result<(Option<String>, Cancel), Refusal> {
+    let (_, caller_key) = head.conditions()?;
+    let mut faults = Faults::default();
+    let input = CancelInput::read(text, &mut faults);
+    let mut read = convert::Reader::new(&input.pointers, &mut faults);
+    let grace_ms = read.duration_up_to("/grace_ms", &input.grace, limits::TIMEOUT_MS_MAX);
+    read.check_note("/note", input.note.as_deref(), NOTE_BYTES_MAX);
+    faultless((), faults)?;
+    let grace_ms = match grace_ms {
+        Some(0) => None,
+        Some(ms) => Some(ms),
+        None => Cancel::default().grace_ms,
+    };
+    Ok((input.at, Cancel { grace_ms, note: input.note, caller_key }))
+}
+
+/// The refusal of a cancel, with the state that the execution is in.
+pub(super) async fn refused_cancel(app: &App, id: ExecutionId, error: campanile_model::Error) -> Refusal {
+    if error.code() != "execution_final" {
+        return error.into();
+    }
+    match find(app, id).await {
+        Ok(found) => is_over(id, found.state),
+        Err(refusal) => refusal,
+    }
+}
+
+/// Run a dead execution again
+///
+/// At once, with a new set of attempts; those so far are kept. For many there is `/v1/dead/replay`.
+#[utoipa::path(post, path = "/v1/executions/{execution}/replay", tag = "Executions", operation_id = "replayExecution",
     params(
         ("execution" = String, Path, description = "Id"),
         ("dry_run" = Option<bool>, Query, description = "Only check")),
     responses(
-        (status = 202, description = "Cancelled", body = wire::Execution),
+        (status = 202, description = "It waits to run", body = wire::Execution),
         (status = 404, description = "There is no such execution", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "It is over already; `state` says how", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn cancel_execution(
+        (status = 409, description = "It is not dead (`execution_not_dead`); `state` says how it is", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn replay_execution(
     State(app): State<App>,
     head: Head,
     Path(execution): Path<String>,
@@ -151,79 +179,28 @@ pub(super) async fn cancel_execution(
     let id = execution_id(&execution)?;
     if dry_run {
         let found = find(&app, id).await?;
-        return match found.state.is_final() {
-            true => Err(over(&found)),
-            false => Ok(json(StatusCode::OK, &convert::execution(&found))),
+        return match found.state {
+            ExecutionState::Dead => Ok(json(StatusCode::OK, &convert::execution(&app.engine, &found))),
+            state => Err(not_dead(id, state)),
         };
     }
-    let (_, idempotency_key) = head.conditions()?;
-    match app.engine.cancel_once(app.tenant(), id, idempotency_key).await {
-        Ok((cancelled, was_replayed)) => {
-            let mut response = json(StatusCode::ACCEPTED, &convert::execution(&cancelled));
-            if was_replayed {
-                response.headers_mut().insert("idempotency-replayed", HeaderValue::from_static("true"));
-            }
-            Ok(response)
-        }
-        Err(error) if error.code() == "execution_final" => Err(over(&find(&app, id).await?)),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn over(execution: &Execution) -> Refusal {
-    let state = execution.state.as_str();
-    Refusal::new(StatusCode::CONFLICT, "execution_final", format!("{} is {state} already", execution.id))
-        .with_state(state)
-}
-
-async fn list(app: &App, head: &Head, job: Option<JobId>) -> Answer {
-    let params = head.params(&["job", "state", "scheduled_after", "scheduled_before", "limit", "cursor"])?;
-    let states = states(params.get("state").unwrap_or_default())?;
-    let (from, to) = (params.instant("scheduled_after")?, params.instant("scheduled_before")?);
-    let list = format!("executions {job:?} {states:?} {from:?} {to:?}");
-    let before = match params.get("cursor") {
-        Some(text) => {
-            let position = cursor::decode(&app.cursor_key, &list, text)?;
-            let bytes: Result<[u8; 16], _> = position.try_into();
-            let bytes = bytes.map_err(|_| Refusal::bad_request("cursor_invalid", "this is no cursor"))?;
-            Some(ExecutionId::from_bytes(bytes))
-        }
-        None => None,
-    };
-    let query = ExecutionQuery { tenant: app.tenant(), job, states, from, to, before, limit: params.limit()? };
-    let found = app.engine.store().list_executions(&query).await?;
-    let last = found.items.last().filter(|_| found.has_more).map(|execution| execution.id);
-    let page = Page {
-        data: found.items.iter().map(convert::execution).collect(),
-        has_more: found.has_more,
-        next_cursor: last.map(|id| cursor::encode(&app.cursor_key, &list, id.as_bytes())),
-    };
-    Ok(page_answer(head, &page))
-}
-
-fn states(text: &str) -> Result<Vec<ExecutionState>, Refusal> {
-    let mut states = Vec::new();
-    for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
-        let state = ExecutionState::ALL.into_iter().find(|state| state.as_str().eq_ignore_ascii_case(word));
-        let state = state.ok_or_else(|| {
-            let all: Vec<_> = ExecutionState::ALL.into_iter().map(ExecutionState::as_str).collect();
-            Refusal::bad_request("parameter_invalid", format!("`state` must be of {}", all.join(", ")))
-        })?;
-        if !states.contains(&state) {
-            states.push(state);
+    match app.engine.replay_now(app.tenant(), vec![id]).await?.pop() {
+        Some(Applied::Done) => Ok(accepted_execution(&app, &find(&app, id).await?, false)),
+        Some(Applied::Stale { state }) => Err(not_dead(id, state)),
+        Some(Applied::Gone) | None => {
+            Err(Refusal::new(StatusCode::NOT_FOUND, "execution_not_found", format!("no execution has the id {id}")))
         }
     }
-    Ok(states)
 }
 
-/// A job by its id or name; by id also when it is deleted, since its history stays.
-async fn any_job(app: &App, text: &str) -> Result<JobId, Refusal> {
-    let key = job_key(text)?;
-    let found = app.engine.store().get_jobs(app.tenant(), std::slice::from_ref(&key)).await?.pop().flatten();
-    match (found, key) {
-        (Some(job), _) => Ok(job.id),
-        (None, key @ (JobKey::Id(_) | JobKey::Name(_))) => Err(super::jobs::no_job(&key)),
-    }
+fn is_over(id: ExecutionId, state: ExecutionState) -> Refusal {
+    let detail = format!("{id} is {} already", state.as_str());
+    Refusal::new(StatusCode::CONFLICT, "execution_final", detail).with_state(state.as_str())
+}
+
+fn not_dead(id: ExecutionId, state: ExecutionState) -> Refusal {
+    let detail = format!("{id} is {}, and only a dead one is run again", state.as_str());
+    Refusal::new(StatusCode::CONFLICT, "execution_not_dead", detail).with_state(state.as_str())
 }
 
 async fn find(app: &App, id: ExecutionId) -> Result<Execution, Refusal> {
@@ -242,7 +219,10 @@ async fn wait_for(app: &App, id: ExecutionId, wait: Duration) -> Result<Executio
         if found.state.is_final() || left.is_zero() {
             return Ok(found);
         }
-        sleep(pause.min(left)).await;
+        tokio::select! {
+            () = sleep(pause.min(left)) => {}
+            () = app.options.stopping.begun() => return Ok(found),
+        }
         pause = (pause * 3 / 2).min(LOOK_EVERY.1);
     }
 }

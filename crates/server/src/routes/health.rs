@@ -58,6 +58,7 @@ pub(super) async fn status(State(app): State<App>, head: Head) -> Answer {
         wheel_size: facts.planned_jobs,
         waiting: facts.waiting,
         running: facts.running,
+        workers: facts.workers,
         cursors_dirty: facts.cursors_dirty,
         lateness: Lateness {
             p50_ms: facts.lateness_p50_ms,

@@ -1,19 +1,19 @@
-//! Jobs: replace, patch, delete, pause, resume, run now.
+//! Jobs: replace, patch, delete, pause, resume.
 
 use super::jobs::{accepted_answer, at_sent, find, job_answer, keyed, no_job, read, read_fields, would_create};
 use crate::etag::{self, IfMatch};
 use crate::idempotency::fingerprint;
 use crate::problem::Refusal;
-use crate::request::{Answer, Head, JobBody, NoBody, job_key, json};
+use crate::request::{Answer, Head, JobBody, NoBody, OptionalBody, faultless, job_key, json};
 use crate::{App, convert};
 use axum::extract::{Path, State};
-use campanile_client::wire::input::{Faults, Fields, JobInput};
-use campanile_client::wire::{self, ExecuteRequest, FieldProblem, JobSpec, Problem, json};
-use campanile_engine::intake::{Change, Create, JobDraft};
+use campanile_client::wire::input::{Faults, Fields, JobInput, PauseInput};
+use campanile_client::wire::{self, FieldProblem, JobSpec, PauseRequest, Problem};
+use campanile_engine::intake::{Change, Create, JobDraft, NewState};
 use campanile_model::job::{Job, JobState};
 use campanile_model::store::JobKey;
 use campanile_model::{Error, Kind};
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::StatusCode;
 
 /// A write that loses its race this often is given up.
 const TRIES_MAX: usize = 8;
@@ -258,7 +258,7 @@ fn patched(app: &App, current: &Job, patch: &str) -> Result<(JobInput, JobDraft)
 pub(super) async fn delete_job(State(app): State<App>, head: Head, Path(job): Path<String>) -> Answer {
     let asked = Asked::new(&app, &head, "DELETE /v1/jobs/{job}", &job, "{}")?;
     if head.params(&["dry_run"])?.flag("dry_run")? {
-        return would_be(&asked, JobState::Deleted).await;
+        return would_be(&asked, NewState::Deleted).await;
     }
     let accepted = app.engine.delete(app.tenant(), &asked.job, asked.change(StatusCode::NO_CONTENT)).await?;
     accepted_answer(&app, accepted, StatusCode::NO_CONTENT)
@@ -266,8 +266,9 @@ pub(super) async fn delete_job(State(app): State<App>, head: Head, Path(job): Pa
 
 /// Pause a job
 ///
-/// It does not fire until it is resumed. What already runs goes on.
+/// It does not fire until it is resumed, or until an instant. What already runs goes on.
 #[utoipa::path(post, path = "/v1/jobs/{job}/pause", tag = "Jobs", operation_id = "pauseJob",
+    request_body(content = Option<PauseRequest>, content_type = "application/json"),
     params(
         ("job" = String, Path, description = "Id, or `name:` and a name"),
         ("dry_run" = Option<bool>, Query, description = "Only show what would be"),
@@ -275,13 +276,23 @@ pub(super) async fn delete_job(State(app): State<App>, head: Head, Path(job): Pa
         ("Idempotency-Key" = Option<String>, Header, description = "Makes the request happen once")),
     responses(
         (status = 200, description = "Paused", body = wire::Job),
-        (status = 404, description = "There is no such job", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn pause_job(State(app): State<App>, head: Head, Path(job): Path<String>, _: NoBody) -> Answer {
-    let asked = Asked::new(&app, &head, "POST /v1/jobs/{job}/pause", &job, "{}")?;
+        (status = 404, description = "There is no such job", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "The end of the pause lies in the past", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn pause_job(
+    State(app): State<App>,
+    head: Head,
+    Path(job): Path<String>,
+    body: OptionalBody,
+) -> Answer {
+    let asked = Asked::new(&app, &head, "POST /v1/jobs/{job}/pause", &job, body.text())?;
+    let mut faults = Faults::default();
+    let input = PauseInput::read(body.text(), &mut faults);
+    let until = convert::Reader::new(&input.pointers, &mut faults).until("/until", &input.until, app.engine.now());
+    let until = faultless(until, faults)?;
     if head.params(&["dry_run"])?.flag("dry_run")? {
-        return would_be(&asked, JobState::Paused).await;
+        return would_be(&asked, NewState::Paused(until)).await;
     }
-    let accepted = app.engine.pause(app.tenant(), &asked.job, asked.change(StatusCode::OK)).await?;
+    let accepted = app.engine.pause(app.tenant(), &asked.job, until, asked.change(StatusCode::OK)).await?;
     accepted_answer(&app, accepted, StatusCode::OK)
 }
 
@@ -300,99 +311,16 @@ pub(super) async fn pause_job(State(app): State<App>, head: Head, Path(job): Pat
 pub(super) async fn resume_job(State(app): State<App>, head: Head, Path(job): Path<String>, _: NoBody) -> Answer {
     let asked = Asked::new(&app, &head, "POST /v1/jobs/{job}/resume", &job, "{}")?;
     if head.params(&["dry_run"])?.flag("dry_run")? {
-        return would_be(&asked, JobState::Active).await;
+        return would_be(&asked, NewState::Active).await;
     }
     let accepted = app.engine.resume(app.tenant(), &asked.job, asked.change(StatusCode::OK)).await?;
     accepted_answer(&app, accepted, StatusCode::OK)
 }
 
 /// The job as it would be in another state.
-async fn would_be(asked: &Asked<'_>, state: JobState) -> Answer {
+async fn would_be(asked: &Asked<'_>, state: NewState) -> Answer {
     let engine = &asked.app.engine;
     let current = asked.current().await?;
     let job = engine.preview_state(asked.app.tenant(), &JobKey::Id(current.id), state).await?;
     Ok(json(StatusCode::OK, &convert::job_preview(&job, engine.now())))
-}
-
-/// Run a job now
-///
-/// Whatever its schedule, and whether or not it is paused. With an `Idempotency-Key`, asking again gets the same execution.
-#[utoipa::path(post, path = "/v1/jobs/{job}/run", tag = "Jobs", operation_id = "runJob",
-    params(
-        ("job" = String, Path, description = "Id, or `name:` and a name"),
-        ("dry_run" = Option<bool>, Query, description = "Only show the job that would run"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes the request happen once")),
-    responses(
-        (status = 202, description = "Accepted", body = wire::Execution,
-            headers(("Location" = String, description = "The execution's address"))),
-        (status = 404, description = "There is no such job", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn run_job(State(app): State<App>, head: Head, Path(job): Path<String>, _: NoBody) -> Answer {
-    run(&app, &head, &job).await
-}
-
-/// Run a job now (alias)
-///
-/// The same as `/v1/jobs/{job}/run`.
-#[utoipa::path(post, path = "/v1/jobs/{job}/trigger", tag = "Jobs", operation_id = "triggerJob",
-    params(("job" = String, Path, description = "Id, or `name:` and a name")),
-    responses((status = 202, description = "Accepted", body = wire::Execution)))]
-pub(super) async fn trigger_job(State(app): State<App>, head: Head, Path(job): Path<String>, _: NoBody) -> Answer {
-    run(&app, &head, &job).await
-}
-
-/// Run a job now (by id or name in the body)
-///
-/// The same as `/v1/jobs/{job}/run`.
-#[utoipa::path(post, path = "/v1/jobs/execute", tag = "Jobs", operation_id = "executeJob", request_body = ExecuteRequest,
-    responses(
-        (status = 202, description = "Accepted", body = wire::Execution),
-        (status = 404, description = "There is no such job", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn execute_job(State(app): State<App>, head: Head, body: JobBody) -> Answer {
-    let members = json::members(body.text()).unwrap_or_default();
-    let mut job = None;
-    for (name, value) in &members {
-        let text: Option<String> = serde_json::from_str(value).ok();
-        let key = match (name.as_str(), text) {
-            ("job_id" | "jobId" | "id", Some(id)) => id,
-            ("name", Some(name)) => format!("name:{name}"),
-            ("job_id" | "jobId" | "id" | "name", None) => {
-                return Err(Refusal::invalid(vec![FieldProblem::new(
-                    format!("/{name}"),
-                    "wrong_type",
-                    "expected a string",
-                )]));
-            }
-            _ => {
-                let shown: String = name.chars().take(64).flat_map(char::escape_debug).collect();
-                let fault = FieldProblem::new("", "field_unknown", format!("there is no field `{shown}`"));
-                return Err(Refusal::invalid(vec![fault.hint("`job_id` or `name`")]));
-            }
-        };
-        if job.replace(key).is_some() {
-            let message = "send `job_id` or `name`, and only once";
-            return Err(Refusal::invalid(vec![FieldProblem::new(format!("/{name}"), "field_duplicate", message)]));
-        }
-    }
-    match job {
-        Some(job) => run(&app, &head, &job).await,
-        None => Err(Refusal::invalid(vec![FieldProblem::new("", "job_missing", "send `job_id` or `name`")])),
-    }
-}
-
-async fn run(app: &App, head: &Head, job: &str) -> Answer {
-    let dry_run = head.params(&["dry_run"])?.flag("dry_run")?;
-    let (key, (_, idempotency_key)) = (job_key(job)?, head.conditions()?);
-    if dry_run {
-        let job = find(app, &key).await?;
-        return Ok(json(StatusCode::OK, &convert::job_preview(&job, app.engine.now())));
-    }
-    let (execution, was_replayed) = app.engine.run_now(app.tenant(), &key, idempotency_key).await?;
-    let mut response = json(StatusCode::ACCEPTED, &convert::execution(&execution));
-    let headers = response.headers_mut();
-    let location = HeaderValue::try_from(format!("/v1/executions/{}", execution.id));
-    headers.extend(location.ok().map(|location| (http::header::LOCATION, location)));
-    if was_replayed {
-        headers.insert(HeaderName::from_static("idempotency-replayed"), HeaderValue::from_static("true"));
-    }
-    Ok(response)
 }

@@ -5,6 +5,7 @@
 use axum::Router;
 use axum::body::Body;
 use campanile_engine::metrics::Metrics;
+use campanile_engine::worker::Running;
 use campanile_engine::{Context, Handle, Service};
 use campanile_model::random::SplitMix;
 use campanile_model::{Clock, Timestamp};
@@ -77,7 +78,13 @@ impl Rig {
             actions: campanile_actions::standard(campanile_actions::Options::dev()),
             clock,
             random: Arc::new(SplitMix::new(7)),
+            sender: Arc::new(campanile_actions::EventSender::new(campanile_actions::Options::dev())),
             metrics: Arc::new(Metrics::default()),
+            gate: Arc::default(),
+            workers: Arc::default(),
+            running: Running::default(),
+            retention: std::sync::Arc::new(campanile_engine::upkeep::retention()),
+            lease_ms: campanile_model::limits::LEASE_MS,
             node: "node:test".into(),
         };
         let service = Service::start(ctx, campanile_engine::Options::default()).await.unwrap();
@@ -111,6 +118,68 @@ impl Rig {
 
     pub async fn post(&self, path: &str, body: &str) -> Answer {
         self.ask(Method::POST, path, &[("content-type", "application/json")], body.to_owned()).await
+    }
+
+    pub async fn put(&self, path: &str, body: &str) -> Answer {
+        self.ask(Method::PUT, path, &[("content-type", "application/json")], body.to_owned()).await
+    }
+
+    pub async fn delete(&self, path: &str) -> Answer {
+        self.ask(Method::DELETE, path, &[], Body::empty()).await
+    }
+
+    /// On the machine's clock, and firing.
+    pub async fn ready() -> Self {
+        let rig = Self::real().await;
+        rig.until("/readyz", |answer| answer.status == 200).await;
+        rig
+    }
+
+    /// Reads until it is so.
+    pub async fn until(&self, path: &str, is_so: impl Fn(&Answer) -> bool) -> Answer {
+        for _ in 0..400 {
+            let answer = self.get(path).await;
+            if is_so(&answer) {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+        panic!("{path} never became so: {}", self.get(path).await.text);
+    }
+
+    /// Creates a job for a worker with this handler in the pool `p`, and answers its id.
+    pub async fn create_for_worker(&self, name: &str, handler: &str, fields: &str) -> String {
+        let target = format!(r#"{{"handler":"{handler}","pool":"p"}}"#);
+        let answer = self.post("/v1/jobs", &format!(r#"{{"name":"{name}","target":{target}{fields}}}"#)).await;
+        assert_eq!(answer.status, 201, "{}", answer.text);
+        answer.json()["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Runs a job by its name, and answers the id of the execution.
+    pub async fn run(&self, name: &str) -> String {
+        let answer = self.post(&format!("/v1/jobs/name:{name}/run"), "").await;
+        assert_eq!(answer.status, 202, "{}", answer.text);
+        answer.json()["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Claims up to `capacity` as the worker `w`, waiting a few seconds for the first.
+    pub async fn claim(&self, capacity: usize) -> Vec<Value> {
+        let body = format!(r#"{{"worker_id":"w","capacity":{capacity},"pools":["p"],"wait_ms":5000}}"#);
+        let answer = self.post("/internal/v1/executions/claim", &body).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        answer.json()["executions"].as_array().unwrap().clone()
+    }
+
+    /// Runs a job of a worker, and lets it die of this error; answers the id of the execution.
+    pub async fn kill(&self, name: &str, kind: &str, message: &str) -> String {
+        let id = self.run(name).await;
+        let claimed = self.claim(1).await.remove(0);
+        assert_eq!(claimed["execution_id"], Value::from(id.as_str()));
+        let body = serde_json::json!({"status": "FAILED", "fence_token": claimed["fence_token"],
+            "error": {"type": kind, "message": message, "retryable": false}});
+        let answer = self.post(&format!("/internal/v1/executions/{id}/complete"), &body.to_string()).await;
+        assert_eq!((answer.status.as_u16(), &answer.json()["state"]), (200, &Value::from("DEAD")), "{}", answer.text);
+        id
     }
 
     /// Creates a job with these further fields, and answers its id.

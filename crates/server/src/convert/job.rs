@@ -1,15 +1,11 @@
-//! From the domain to the wire: what is stored into what is shown.
+//! Jobs and schedules: what is stored into what is shown.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use campanile_client::wire::{self, json};
-use campanile_model::action::{ActionSpec, Runner};
+use campanile_model::action::ActionSpec;
 use campanile_model::catch_up::{CatchUp, CatchUpMode};
-use campanile_model::execution::{Attempt, AttemptError, Execution, Response};
 use campanile_model::job::{Job, JobState, Window, next_fire};
-use campanile_model::lifecycle::State;
+use campanile_model::notify::Expectation;
 use campanile_model::schedule::{Plan, Schedule, format_duration_ms, preview};
-use campanile_model::store::Skip;
 use campanile_model::{TenantId, Timestamp};
 use serde_json::value::RawValue;
 
@@ -37,17 +33,27 @@ pub fn job(job: &Job, now: Timestamp) -> wire::Job {
         next_fire_at,
         fires_left: job.cursor.fires_left,
         action: action_shown(&job.action),
+        target: Some(job.target.to_string()).filter(|target| !target.is_empty()),
         payload: raw(job.payload.to_string()),
         retry_policy: wire::RetryPolicy {
             max_attempts: job.retry.max_attempts,
             backoff: job.retry.backoff.as_str().to_owned(),
             initial_delay_ms: job.retry.initial_delay_ms,
             max_delay_ms: job.retry.max_delay_ms,
+            total_timeout_ms: job.retry.total_timeout_ms,
         },
         timeout_ms: job.timeout_ms,
         priority: job.priority.as_str().to_owned(),
         pool: job.pool.to_string(),
         catch_up: catch_up_shown(job.catch_up),
+        overlap: job.overlap.as_str().to_owned(),
+        expect: expect_shown(job.expect),
+        blackouts: job
+            .blackouts
+            .iter()
+            .map(|b| wire::Blackout { from: b.from.to_string(), to: b.to.to_string() })
+            .collect(),
+        paused_until: job.paused_until.map(|until| until.to_string()),
         spread_ms: job.spread_ms,
         tags: job.tags.clone(),
         version: job.version,
@@ -154,8 +160,14 @@ fn catch_up_shown(catch_up: CatchUp) -> wire::CatchUp {
         CatchUpMode::Last => ("LAST", None),
         CatchUpMode::All => ("ALL", None),
         CatchUpMode::LastN(n) => ("LAST_N", Some(n)),
+        CatchUpMode::Coalesced => ("COALESCED", None),
     };
-    wire::CatchUp { mode: mode.to_owned(), n, max_age_ms: catch_up.max_age_ms }
+    wire::CatchUp { mode: mode.to_owned(), n, max_age_ms: catch_up.max_age_ms, drip_ms: catch_up.drip_ms }
+}
+
+fn expect_shown(expect: Expectation) -> Option<wire::Expect> {
+    let Expectation { start_within_ms, finish_within_ms, success_every_ms } = expect;
+    (expect != Expectation::default()).then_some(wire::Expect { start_within_ms, finish_within_ms, success_every_ms })
 }
 
 /// An action as anybody may see it: its secrets are there, and not readable.
@@ -191,95 +203,4 @@ fn raw(text: String) -> Box<RawValue> {
 
 fn tenant_name(tenant: TenantId) -> String {
     if tenant == TenantId::DEFAULT { TenantId::DEFAULT_NAME.to_owned() } else { tenant.0.to_string() }
-}
-
-/// Why an execution that is not final does not run yet, where that is not plain.
-fn waits_for(execution: &Execution) -> Option<&'static str> {
-    // No release has a protocol for external workers yet, so that nobody can take it.
-    (execution.state == State::Pending && execution.action.runner() == Runner::Worker).then_some("NO_WORKER")
-}
-
-/// An execution, as shown.
-pub fn execution(execution: &Execution) -> wire::Execution {
-    let (id, state) = (execution.id.to_string(), execution.state.as_str().to_owned());
-    let fire_at = execution.fire_at.to_string();
-    let duration = |from: Timestamp, to: Timestamp| to.ms_since(from);
-    wire::Execution {
-        execution_id: id.clone(),
-        id,
-        job_id: execution.job.to_string(),
-        job_name: execution.job_name.clone(),
-        job_version: execution.job_version,
-        scheduled_at: fire_at.clone(),
-        fire_at,
-        kind: execution.kind.as_str().to_owned(),
-        status: state.clone(),
-        state,
-        is_final: execution.state.is_final(),
-        reason: execution.reason.map(|reason| reason.as_str()).or_else(|| waits_for(execution)).map(str::to_owned),
-        attempt: execution.attempt,
-        fence_token: execution.fence,
-        priority: execution.priority.as_str().to_owned(),
-        pool: execution.pool.to_string(),
-        action: execution.action.as_str().to_owned(),
-        fired_at: execution.fired_at.to_string(),
-        started_at: execution.started_at.map(|at| at.to_string()),
-        finished_at: execution.finished_at.map(|at| at.to_string()),
-        late_ms: execution.started_at.filter(|_| execution.attempt == 1).map(|at| duration(execution.fire_at, at)),
-        duration_ms: execution.started_at.zip(execution.finished_at).map(|(from, to)| duration(from, to)),
-        next_attempt_at: (execution.state == State::Retrying).then(|| execution.wake_at.to_string()),
-        worker: execution.worker.clone(),
-        outcome: execution.outcome.map(|outcome| outcome.as_str().to_owned()),
-        error: execution.error.as_ref().map(error_shown),
-    }
-}
-
-/// An attempt, as shown.
-pub fn attempt(attempt: &Attempt) -> wire::Attempt {
-    wire::Attempt {
-        attempt: attempt.number,
-        fence_token: attempt.fence,
-        worker: attempt.worker.clone(),
-        started_at: attempt.started_at.to_string(),
-        finished_at: attempt.finished_at.map(|at| at.to_string()),
-        duration_ms: attempt.finished_at.map(|at| at.ms_since(attempt.started_at)),
-        outcome: attempt.outcome.map(|outcome| outcome.as_str().to_owned()),
-        error: attempt.error.as_ref().map(error_shown),
-        response: attempt.response.as_ref().map(response_shown),
-    }
-}
-
-fn error_shown(error: &AttemptError) -> wire::AttemptError {
-    wire::AttemptError { kind: error.kind.clone(), message: error.message.clone() }
-}
-
-fn response_shown(response: &Response) -> wire::Response {
-    let (body, encoding) = match text_of(&response.body, response.truncated) {
-        Some(text) => (text.to_owned(), "TEXT"),
-        None => (STANDARD.encode(&response.body), "BASE64"),
-    };
-    let (status, truncated) = (response.status, response.truncated);
-    wire::Response { status, body, body_encoding: encoding.to_owned(), truncated }
-}
-
-/// The body as text, if it is. One that was cut may end within a character.
-pub(super) fn text_of(body: &[u8], truncated: bool) -> Option<&str> {
-    match std::str::from_utf8(body) {
-        Ok(text) => Some(text),
-        Err(error) if truncated && error.error_len().is_none() => {
-            std::str::from_utf8(&body[..error.valid_up_to()]).ok()
-        }
-        Err(_) => None,
-    }
-}
-
-/// A skip, as shown.
-pub fn skip(skip: &Skip) -> wire::Skip {
-    wire::Skip {
-        job_id: skip.job.to_string(),
-        from: skip.from.to_string(),
-        to: skip.to.to_string(),
-        reason: skip.reason.as_str().to_owned(),
-        recorded_at: skip.recorded_at.to_string(),
-    }
 }
