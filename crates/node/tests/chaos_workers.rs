@@ -5,6 +5,8 @@
 //! outside the scheduler. The faults come from a seed, which a failure prints; `CAMPANILE_CHAOS_SEED` and
 //! `CAMPANILE_CHAOS_FAULTS` set both for longer runs by hand.
 
+#![allow(clippy::disallowed_methods, reason = "a test of the real thing lives in real time")]
+
 mod common;
 
 use common::{Signal, campanile, eventually, http};

@@ -38,7 +38,7 @@ pub(super) fn claim(connection: &Connection, claims: &[Claim]) -> Done<(Vec<Clai
     let mut contended = Vec::new();
     let mut one = |i: usize, last: bool, effects: &mut Effects<'_>| -> Done<bool> {
         let claim = &claims[i];
-        verdicts[i] = Some(match judge.judge(effects, claim, last, |columns, texts| offer(columns, texts))? {
+        verdicts[i] = Some(match judge.judge(effects, claim, last, offer)? {
             Judged::Ready { candidate, rest, terminated } => {
                 let fence = fences.next().unwrap_or_default();
                 let mut granted = grant(connection, claim, fence, &candidate, rest)?;

@@ -9,11 +9,13 @@
 //! because a store has one thread that writes; and a transaction that is rolled back makes it forget everything.
 
 use super::effects::Subject;
-use campanile_model::ids::ExecutionId;
+use campanile_model::ids::{ExecutionId, JobId, TenantId};
 use campanile_model::overlap::Overlap;
+use campanile_model::time::Timestamp;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
 
 thread_local! {
     static REMEMBERED: RefCell<Remembered> = RefCell::default();
@@ -29,28 +31,43 @@ struct Remembered {
     old: Generation,
 }
 
-/// By execution: the fence of the attempt that runs, or 0 before the first.
-type Generation = HashMap<ExecutionId, (u64, Subject), BuildHasherDefault<OfHash>>;
+type Generation = HashMap<ExecutionId, Kept, BuildHasherDefault<OfHash>>;
+
+/// A `Subject` whose id is known and whose runs may overlap.
+struct Kept {
+    /// Of the attempt that runs; 0 before the first.
+    fence: u64,
+    tenant: TenantId,
+    job: JobId,
+    pool: Arc<str>,
+    target: Arc<str>,
+    watched: u8,
+    fire_at: Timestamp,
+    first_started_at: Option<Timestamp>,
+}
 
 /// An execution has fired (`fence` is 0), or an attempt of it runs. Those that may have to wait for others are not remembered:
 /// too much happens to them.
 pub(super) fn note(fence: u64, of: Subject) {
     REMEMBERED.with_borrow_mut(|remembered| {
-        if of.overlap != Overlap::Allow {
-            remembered.take(of.id);
+        let Subject { id, tenant, job, pool, target, overlap, watched, fire_at, first_started_at } = of;
+        if overlap != Overlap::Allow {
+            remembered.take(id);
             return;
         }
         if remembered.young.len() >= GENERATION {
             remembered.old = std::mem::take(&mut remembered.young);
+            remembered.young.reserve(GENERATION);
         }
-        remembered.young.insert(of.id, (fence, of));
+        remembered.young.insert(id, Kept { fence, tenant, job, pool, target, watched, fire_at, first_started_at });
     });
 }
 
 /// What is remembered of an execution under this fence; it is forgotten now.
 pub(super) fn take(id: ExecutionId, fence: u64) -> Option<Subject> {
-    let found = REMEMBERED.with_borrow_mut(|remembered| remembered.take(id));
-    found.filter(|(noted, _)| *noted == fence).map(|(_, of)| of)
+    let kept = REMEMBERED.with_borrow_mut(|remembered| remembered.take(id)).filter(|kept| kept.fence == fence)?;
+    let Kept { tenant, job, pool, target, watched, fire_at, first_started_at, .. } = kept;
+    Some(Subject { id, tenant, job, pool, target, overlap: Overlap::Allow, watched, fire_at, first_started_at })
 }
 
 /// A transaction was rolled back.
@@ -59,7 +76,7 @@ pub(super) fn forget() {
 }
 
 impl Remembered {
-    fn take(&mut self, id: ExecutionId) -> Option<(u64, Subject)> {
+    fn take(&mut self, id: ExecutionId) -> Option<Kept> {
         // One that was fired in an older generation and claimed in this one is in both.
         let young = self.young.remove(&id);
         let old = if self.old.is_empty() { None } else { self.old.remove(&id) };
