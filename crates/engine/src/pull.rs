@@ -170,6 +170,7 @@ async fn take(ctx: &Context, dispatcher: &Dispatcher, worker: &Arc<str>, batch: 
     };
     let mut acked = Vec::with_capacity(go.len());
     let mut pulled = Vec::with_capacity(go.len());
+    let mut held = Vec::with_capacity(go.len());
     let (mut back, mut later) = (Vec::new(), Vec::new());
     for (dispatch, verdict) in go.into_iter().zip(verdicts) {
         let execution = dispatch.execution;
@@ -180,7 +181,8 @@ async fn take(ctx: &Context, dispatcher: &Dispatcher, worker: &Arc<str>, batch: 
             }
             worker::terminated(ctx, &granted).await;
             let deadline_at = now.saturating_add_ms(i64::try_from(granted.timeout_ms).unwrap_or(i64::MAX));
-            let (pool, handler) = (dispatch.pool, dispatch.target);
+            let (pool, handler) = (dispatch.pool.clone(), dispatch.target.clone());
+            held.push(granted_to(worker, &granted, dispatch, now));
             pulled.push(Pulled { granted: *granted, pool, handler, deadline_at });
             acked.push(execution);
             continue;
@@ -205,7 +207,27 @@ async fn take(ctx: &Context, dispatcher: &Dispatcher, worker: &Arc<str>, batch: 
     if !unwanted.is_empty() {
         give_back(ctx, dispatcher, unwanted).await;
     }
+    ctx.workers.hold(held.into_iter().take(pulled.len()));
     Ok(pulled)
+}
+
+/// A granted attempt as `load_running` would have it.
+fn granted_to(worker: &Arc<str>, granted: &Granted, mut dispatch: Dispatch, now: Timestamp) -> RunningAttempt {
+    dispatch.attempt = granted.fence.attempt;
+    RunningAttempt {
+        fence: granted.fence,
+        dispatch,
+        job_version: granted.job_version,
+        retry: granted.retry,
+        timeout_ms: granted.timeout_ms,
+        started_at: now,
+        worker: worker.clone(),
+        lease_until: granted.lease_until,
+        attempts_from: granted.attempts_from,
+        losses: granted.losses,
+        first_started_at: granted.first_started_at,
+        cancel_requested: None,
+    }
 }
 
 /// How many of these fit into one answer; at least one.
@@ -263,14 +285,14 @@ pub async fn finish(
 ) -> Result<Vec<Finishing>> {
     let mut verdicts: Vec<Option<Finishing>> = vec![None; finishes.len()];
     // Twice, because a cancel may come between reading and writing: what was asked to stop is settled differently.
-    for _ in 0..2 {
+    for round in 0..2 {
         let open: Vec<usize> = (0..finishes.len()).filter(|&i| verdicts[i].is_none()).collect();
         if open.is_empty() {
             break;
         }
         let ids: Vec<ExecutionId> = open.iter().map(|&i| finishes[i].execution).collect();
         let now = ctx.clock.now();
-        let running = ctx.store.load_running(&ids).await?;
+        let running = running(ctx, &ids, round == 0).await?;
         let mut writes = Vec::with_capacity(open.len());
         let mut written = Vec::with_capacity(open.len());
         for (i, attempt) in open.into_iter().zip(running) {
@@ -298,6 +320,22 @@ pub async fn finish(
     let refused = verdicts.iter().filter(|v| !matches!(v, Finishing::Done { .. })).count();
     ctx.metrics.stale_refused.add(refused as u64);
     Ok(verdicts)
+}
+
+/// The running attempts of these: as remembered, where that is wanted and there is anything to remember, or as stored.
+async fn running(ctx: &Context, ids: &[ExecutionId], remembered: bool) -> Result<Vec<Option<RunningAttempt>>> {
+    let mut found = ctx.workers.take(ids);
+    if !remembered {
+        return ctx.store.load_running(ids).await;
+    }
+    let unknown: Vec<usize> = (0..ids.len()).filter(|&i| found[i].is_none()).collect();
+    if !unknown.is_empty() {
+        let asked: Vec<ExecutionId> = unknown.iter().map(|&i| ids[i]).collect();
+        for (i, attempt) in unknown.into_iter().zip(ctx.store.load_running(&asked).await?) {
+            found[i] = attempt;
+        }
+    }
+    Ok(found)
 }
 
 /// Whether a worker may end an attempt.

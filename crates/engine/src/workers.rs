@@ -3,9 +3,10 @@
 //! Only memory: who asks for work is known again within a minute of a restart. Nothing is decided by it but directives and
 //! answers to people.
 
-use campanile_model::{Timestamp, limits};
+use campanile_model::store::RunningAttempt;
+use campanile_model::{ExecutionId, Timestamp, limits};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// A worker that asks is counted as there for this long: longer than any claim waits.
@@ -61,7 +62,13 @@ pub struct WorkerStatus {
 
 /// All of them.
 #[derive(Default)]
-pub struct Workers(Mutex<BTreeMap<Arc<str>, WorkerStatus>>);
+pub struct Workers {
+    known: Mutex<BTreeMap<Arc<str>, WorkerStatus>>,
+    held: Mutex<HashMap<ExecutionId, RunningAttempt>>,
+}
+
+/// Attempts remembered at most; of others the store knows.
+const HELD_MAX: usize = 100_000;
 
 /// How a worker introduces itself with a claim.
 #[derive(Clone, Debug, Default)]
@@ -81,7 +88,7 @@ pub struct Introduction {
 impl Workers {
     /// Notes a claim.
     pub fn asks(&self, intro: &Introduction, now: Timestamp) -> Directive {
-        let mut workers = self.0.lock();
+        let mut workers = self.known.lock();
         let worker = entry(&mut workers, &intro.worker, now);
         worker.pools.clone_from(&intro.pools);
         worker.handlers.clone_from(&intro.handlers);
@@ -92,7 +99,7 @@ impl Workers {
 
     /// Notes a heartbeat for `running` executions.
     pub fn beats(&self, id: &Arc<str>, running: usize, now: Timestamp) -> Directive {
-        let mut workers = self.0.lock();
+        let mut workers = self.known.lock();
         let worker = entry(&mut workers, id, now);
         worker.running = running;
         worker.directive
@@ -100,24 +107,40 @@ impl Workers {
 
     /// Tells a worker what to do; `false` when nobody knows it.
     pub fn direct(&self, id: &str, directive: Directive) -> bool {
-        let mut workers = self.0.lock();
+        let mut workers = self.known.lock();
         workers.get_mut(id).map(|worker| worker.directive = directive).is_some()
     }
 
     /// What a worker is to do.
     pub fn directive(&self, id: &str) -> Directive {
-        self.0.lock().get(id).map_or(Directive::Run, |worker| worker.directive)
+        self.known.lock().get(id).map_or(Directive::Run, |worker| worker.directive)
     }
 
     /// Those heard of within the last hour.
     pub fn list(&self) -> Vec<WorkerStatus> {
-        self.0.lock().values().cloned().collect()
+        self.known.lock().values().cloned().collect()
+    }
+
+    /// Remembers attempts that were handed out, so that their ends need not be looked up. Only a shortcut: what a cancel or a
+    /// lost lease has changed meanwhile, the store refuses, and then it is asked.
+    pub fn hold(&self, attempts: impl Iterator<Item = RunningAttempt>) {
+        let mut held = self.held.lock();
+        if held.len() >= HELD_MAX {
+            held.clear();
+        }
+        held.extend(attempts.map(|attempt| (attempt.fence.execution, attempt)));
+    }
+
+    /// Takes what is remembered of these.
+    pub fn take(&self, executions: &[ExecutionId]) -> Vec<Option<RunningAttempt>> {
+        let mut held = self.held.lock();
+        executions.iter().map(|execution| held.remove(execution)).collect()
     }
 
     /// How many of those present would take an execution of this pool and handler.
     pub fn serving(&self, pool: &str, handler: &str, now: Timestamp) -> usize {
         let takes = |names: &[Arc<str>], name: &str| names.is_empty() || names.iter().any(|n| &**n == name);
-        let workers = self.0.lock();
+        let workers = self.known.lock();
         let present = workers.values().filter(|w| now.ms_since(w.last_seen_at) <= PRESENT_MS);
         present
             .filter(|w| w.directive == Directive::Run && takes(&w.pools, pool) && takes(&w.handlers, handler))
