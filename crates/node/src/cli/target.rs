@@ -32,7 +32,7 @@ Examples:
 /// What a target gets.
 #[derive(clap::Args)]
 pub struct Set {
-    /// The target: a worker's handler, or the origin of a URL such as https://api.example.com
+    /// The target: a worker's handler, or the origin of a URL such as `https://api.example.com`
     name: String,
     #[command(flatten)]
     limits: Limits,
