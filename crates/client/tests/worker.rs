@@ -253,7 +253,7 @@ async fn an_attempt_that_takes_too_long_is_dropped_and_timed_out() {
     let done = complete(&fake, worker, &["quick", "late"]).await;
     for complete in done {
         assert_eq!((complete.status, complete.result), (CompleteStatus::TimedOut, None));
-        assert_eq!(complete.error.unwrap().kind, "timed_out");
+        assert_eq!(complete.error.unwrap().kind, "timeout");
     }
     assert!(seen.is());
 }

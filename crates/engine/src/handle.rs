@@ -337,6 +337,8 @@ impl Handle {
     /// Tells a worker what to do with its next claim or heartbeat.
     pub fn direct(&self, worker: &str, directive: Directive) -> Result<()> {
         if self.ctx.workers.direct(worker, directive) {
+            // Its claim may be waiting: it looks again.
+            self.ctx.gate.opened.notify_waiters();
             return Ok(());
         }
         let message = format!("no worker `{worker}` was heard of within the last hour");
@@ -410,6 +412,10 @@ impl Handle {
     /// Accepts a backfill.
     pub async fn backfill(&self, tenant: TenantId, spec: BackfillSpec) -> Result<Operation> {
         let plan = operate::preview_backfill(&self.ctx, tenant, &spec).await?;
+        if plan.fires == 0 {
+            let message = "the schedule has no fire in that range";
+            return Err(Error::invalid(vec![FieldError::new("/from", "range_invalid", message)]));
+        }
         let progress = Progress { total: Some(plan.starts), ..Progress::default() };
         let operation = operate::create(&self.ctx, tenant, OperationKind::Backfill, &spec, &progress).await?;
         self.operations.notify_one();

@@ -42,8 +42,10 @@ pub struct Progress {
     pub cursor: Option<String>,
     /// Whether the canary is over.
     pub canary_over: bool,
-    /// When it started its first, in milliseconds.
-    pub began_ms: Option<i64>,
+    /// How many its rate lets it start, as of `credited_ms`.
+    pub credit: f64,
+    /// When that was counted, in milliseconds.
+    pub credited_ms: Option<i64>,
     /// Everything is started.
     pub exhausted: bool,
     /// For people.
@@ -112,13 +114,18 @@ fn pace(terms: &Terms, progress: &Progress, now: Timestamp) -> Pace {
     if in_canary {
         room = room.min(canary.saturating_sub(progress.started) as usize);
     }
-    if let Some(rate) = terms.per_second {
-        let began_ms = progress.began_ms.unwrap_or(now.millis());
-        let elapsed_s = (now.millis() - began_ms).max(0) as f64 / 1_000.0;
-        let allowed = (elapsed_s * rate) as u64 + 1;
-        room = room.min(allowed.saturating_sub(progress.started) as usize);
+    if let Some(credit) = credit(terms, progress, now) {
+        room = room.min(credit as usize);
     }
     if room == 0 { Pace::Wait } else { Pace::Start(room) }
+}
+
+/// How many the rate lets it start now. Time that passed without it, such as a restart, counts for no more than a second.
+fn credit(terms: &Terms, progress: &Progress, now: Timestamp) -> Option<f64> {
+    let rate = terms.per_second?;
+    let Some(credited_ms) = progress.credited_ms else { return Some(1.0) };
+    let elapsed_s = (now.millis() - credited_ms).max(0) as f64 / 1_000.0;
+    Some((progress.credit + elapsed_s * rate).min(rate.max(1.0)))
 }
 
 /// Runs operations until told to stop.
@@ -222,11 +229,13 @@ async fn step(ctx: &Context, dispatcher: &Dispatcher, operation: Operation) -> R
             tracing::info!(operation = %operation.id, state = end.as_str(), message = %progress.message, "operation ended");
         }
         Pace::Start(room) => {
-            progress.began_ms.get_or_insert(now.millis());
+            let (credit, before) = (credit(&terms, &progress, now), progress.started);
             match operation.kind {
                 OperationKind::Replay => replay::start(ctx, dispatcher, &operation, &mut progress, room).await?,
                 OperationKind::Backfill => backfill::start(ctx, dispatcher, &operation, &mut progress, room).await?,
             }
+            progress.credit = credit.unwrap_or(0.0) - (progress.started - before) as f64;
+            progress.credited_ms = Some(now.millis());
         }
     }
     if progress == before && state == OperationState::Running {

@@ -108,8 +108,13 @@ pub async fn claim(
         return Ok(Answer { pulled: Vec::new(), directive });
     }
     let deadline = ctx.clock.monotonic_ms() + wait_ms.min(limits::PULL_WAIT_MS_MAX);
+    let _waits = Waits::new(ctx, &intro.worker);
     loop {
         let opened = ctx.gate.opened.notified();
+        let directive = ctx.workers.directive(&intro.worker);
+        if directive != Directive::Run {
+            return Ok(Answer { pulled: Vec::new(), directive });
+        }
         let want = Receive {
             runner: Runner::Worker,
             pools: intro.pools.clone(),
@@ -139,6 +144,25 @@ pub async fn claim(
         if !pulled.is_empty() || ctx.clock.monotonic_ms() >= deadline {
             return Ok(Answer { pulled, directive: ctx.workers.directive(&intro.worker) });
         }
+    }
+}
+
+/// A claim that waits, and is known to until it is answered or dropped.
+struct Waits<'a> {
+    ctx: &'a Context,
+    worker: &'a Arc<str>,
+}
+
+impl<'a> Waits<'a> {
+    fn new(ctx: &'a Context, worker: &'a Arc<str>) -> Self {
+        ctx.workers.waits(worker, true, ctx.clock.now());
+        Self { ctx, worker }
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.ctx.workers.waits(self.worker, false, self.ctx.clock.now());
     }
 }
 
@@ -176,8 +200,8 @@ async fn take(ctx: &Context, dispatcher: &Dispatcher, worker: &Arc<str>, batch: 
         let execution = dispatch.execution;
         if let Claimed::Granted(granted) = verdict {
             ctx.metrics.started.add(1);
-            if granted.fence.attempt == 1 {
-                ctx.metrics.lateness_ms.record(now.ms_since(dispatch.fire_at));
+            if granted.first_started_at == now {
+                worker::count_lateness(ctx, &dispatch, now);
             }
             worker::terminated(ctx, &granted).await;
             let deadline_at = now.saturating_add_ms(i64::try_from(granted.timeout_ms).unwrap_or(i64::MAX));
@@ -292,7 +316,9 @@ pub async fn finish(
         }
         let ids: Vec<ExecutionId> = open.iter().map(|&i| finishes[i].execution).collect();
         let now = ctx.clock.now();
-        let running = running(ctx, &ids, round == 0).await?;
+        // What succeeded succeeded, asked to stop or not; how else it ended depends on that.
+        let plain = open.iter().all(|&i| matches!(finishes[i].outcome, Outcome::Succeeded { .. }));
+        let running = running(ctx, &ids, round == 0 && plain).await?;
         let mut writes = Vec::with_capacity(open.len());
         let mut written = Vec::with_capacity(open.len());
         for (i, attempt) in open.into_iter().zip(running) {

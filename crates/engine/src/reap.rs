@@ -117,7 +117,7 @@ fn lost(attempt: &RunningAttempt, now: Timestamp) -> Outcome {
     if now.ms_since(attempt.started_at) < attempt.timeout_ms {
         return Outcome::Lost;
     }
-    let message = format!("{} did not end it within {} ms", attempt.worker, attempt.timeout_ms);
+    let message = format!("it did not end within {} ms", attempt.timeout_ms);
     Outcome::TimedOut { error: AttemptError { kind: "timeout".into(), message } }
 }
 

@@ -41,6 +41,8 @@ pub struct Planner {
     /// Jobs whose next fire lies after this are left to the store.
     horizon: Timestamp,
     plans: HashMap<Arc<str>, Arc<Plan>>,
+    /// When the next missed fire of a job that drips may start.
+    drips: HashMap<JobId, Timestamp>,
     classes: Interner<Class>,
 }
 
@@ -84,6 +86,7 @@ impl Planner {
             dirty: VecDeque::new(),
             horizon: now,
             plans: HashMap::new(),
+            drips: HashMap::new(),
             classes: Interner::default(),
         }
     }
@@ -112,6 +115,8 @@ impl Planner {
     pub fn extend(&mut self, horizon: Timestamp) {
         self.horizon = self.horizon.max(horizon);
         self.plans.retain(|_, plan| Arc::strong_count(plan) > 1);
+        let about_now = self.horizon.saturating_add_ms(-(limits::HORIZON_MS as i64));
+        self.drips.retain(|_, next| *next > about_now);
     }
 
     /// Takes rows in: from the loader (a job that is known in the same version is left alone) or because they changed.
@@ -223,8 +228,7 @@ impl Planner {
         }
         let at = slot.planned_at;
         let class = self.classes.get(slot.class);
-        // An entry may lie ahead of now, and a dripping one behind its fire: neither is decided before its time.
-        let when = now.max(entry.at);
+        let when = now.max(at);
         let decision = match &slot.plan {
             None => catch_up::decide_one_off(class.policy, at, when),
             Some(plan) => {
@@ -236,16 +240,26 @@ impl Planner {
             }
         };
         let last_at = decision.fires.last().copied().unwrap_or(at);
+        let drip_ms = if decision.missed { class.policy.drip_ms } else { 0 };
+        let mut drip = (drip_ms > 0).then(|| self.drips.entry(slot.id).or_insert(now));
         for fire_at in decision.fires {
-            if Blackout::covers(&class.blackouts, fire_at) {
+            if let Some(blackout) = Blackout::find(&class.blackouts, fire_at) {
+                // The whole blackout, so that it is one row however many fires it covers.
                 let (tenant, job, reason) = (slot.tenant, slot.id, Reason::Blackout);
-                due.skips.push(Skip { tenant, job, from: fire_at, to: fire_at, reason, recorded_at: now });
+                let to = blackout.to.saturating_add_ms(-1);
+                due.skips.push(Skip { tenant, job, from: blackout.from, to, reason, recorded_at: now });
                 continue;
             }
+            // Missed ones wait for their turn as executions, so that nothing waits behind them.
+            let wake_at = drip.as_mut().map_or(fire_at, |next| {
+                let turn = now.max(**next);
+                **next = turn.saturating_add_ms(i64::try_from(drip_ms).unwrap_or(i64::MAX));
+                turn
+            });
             due.fires.push(Fire {
                 dispatch: slot.dispatch(fire_at, class),
                 kind: FireKind::Schedule,
-                wake_at: fire_at.max(entry.at),
+                wake_at,
                 overlap: class.overlap,
                 covers_from: decision.covers_from,
                 expect: class.expect,
@@ -263,7 +277,7 @@ impl Planner {
             next_at: slot.planned_at,
             fires_left: slot.planned_left,
         });
-        self.arm(entry.slot, decision.again_at);
+        self.arm(entry.slot);
     }
 
     /// Notes that what `due` handed out is durable.
@@ -323,7 +337,7 @@ impl Planner {
                 self.remove(index);
             } else if slot.parked {
                 // The horizon has reached it meanwhile, and the loader passed it by because its stored cursor lagged.
-                self.arm(index, None);
+                self.arm(index);
             }
         }
     }
@@ -352,7 +366,7 @@ impl Planner {
                 // Entries and moves of later batches count no more: they are planned again too.
                 slot.generation = slot.generation.wrapping_add(1);
                 self.stale_entries += usize::from(!slot.parked);
-                self.arm(step.slot, None);
+                self.arm(step.slot);
             }
         }
     }
@@ -376,20 +390,16 @@ impl Planner {
         };
         let slots = &self.slots;
         self.by_id.insert_unique(hash(id), index, |&slot| hash(slots[slot].id));
-        self.arm(index, None);
+        self.arm(index);
     }
 
     /// Puts a job's next fire into the wheel, unless it lies beyond the horizon: then its slot is parked until its cursor is
-    /// flushed, and leaves memory. Missed fires that drip are looked at when the drip has passed.
-    fn arm(&mut self, index: u32, again_at: Option<Timestamp>) {
+    /// flushed, and leaves memory.
+    fn arm(&mut self, index: u32) {
         let slot = &mut self.slots[index];
         slot.parked = slot.planned_at > self.horizon;
         if !slot.parked {
-            self.wheel.insert(Entry {
-                at: again_at.unwrap_or(slot.planned_at),
-                slot: index,
-                generation: slot.generation,
-            });
+            self.wheel.insert(Entry { at: slot.planned_at, slot: index, generation: slot.generation });
         }
     }
 

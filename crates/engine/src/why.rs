@@ -235,6 +235,16 @@ fn waiting(ctx: &Context, answer: &mut Why, execution: &Execution) {
     if execution.wake_at > now {
         let why = if execution.state == State::Retrying { "it is tried again" } else { "it may start" };
         answer.evidence.push(format!("{why} at {}", execution.wake_at));
+        match execution.reason {
+            Some(Reason::RateLimited) => {
+                answer.evidence.push(format!("{} takes no more per second than its limit", execution.target));
+                answer.fixes.push("campanile target ls".into());
+            }
+            Some(Reason::CircuitOpen) => {
+                answer.evidence.push(format!("{} keeps failing; one probe at a time is sent", execution.target));
+            }
+            _ => {}
+        }
         answer.evidence.extend(execution.error.as_ref().map(|e| format!("last error {}: {}", e.kind, e.message)));
         return;
     }
@@ -279,7 +289,7 @@ fn lateness(answer: &mut Why, execution: &Execution) {
             started.ms_since(claimed)
         ));
     }
-    if let Some(finished) = execution.finished_at {
+    if let Some(finished) = execution.finished_at.filter(|_| execution.state.is_final()) {
         answer.evidence.push(format!("finished {finished} after {} attempt(s)", execution.attempt.max(1)));
     }
 }
@@ -334,11 +344,13 @@ fn explain_nothing(ctx: &Context, job: &Job, answer: &mut Why, fire: Option<Time
     if Blackout::covers(&job.blackouts, fire) {
         answer.reason = Some(Reason::Blackout);
         answer.evidence.push("a blackout of the job covers it".into());
+        answer.fixes.push(format!("campanile job edit {name} --blackout none"));
         return;
     }
     if job.state == JobState::Paused && job.paused_until.is_none_or(|until| fire < until) && fire >= job.updated_at {
         answer.reason = Some(Reason::Paused);
-        answer.evidence.push(format!("the job has been paused since {}", job.updated_at));
+        let until = job.paused_until.map_or_else(String::new, |until| format!(", until {until}"));
+        answer.evidence.push(format!("the job has been paused since {}{until}", job.updated_at));
         answer.fixes.push(format!("campanile job resume {name}"));
         return;
     }

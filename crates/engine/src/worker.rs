@@ -271,7 +271,7 @@ async fn instant(ctx: &Context, batch: Vec<Dispatch>, done: &mpsc::Sender<Vec<Fi
             rest.push(dispatch);
             continue;
         };
-        ctx.metrics.lateness_ms.record(now.ms_since(dispatch.fire_at));
+        count_lateness(ctx, &dispatch, now);
         let of = CompletionOf::Unclaimed(claim(ctx, &dispatch, now));
         let retry = RetryPolicy::default();
         let ended = Ended {
@@ -358,7 +358,7 @@ fn attempt(
     }
     ctx.metrics.started.add(1);
     if granted.fence.attempt == 1 {
-        ctx.metrics.lateness_ms.record(started_at.ms_since(dispatch.fire_at));
+        count_lateness(&ctx, &dispatch, started_at);
     }
     let task = tokio::spawn(async move {
         let outcome = run_action(&ctx, &granted).await;
@@ -383,6 +383,15 @@ fn attempt(
         drop(slot);
     });
     known.by_execution.insert(execution, (fence, task.abort_handle()));
+}
+
+/// Counts how late a first start is. What was not released about when it was due was caught up, filled in or put off: that is
+/// no lateness of ours.
+pub(crate) fn count_lateness(ctx: &Context, dispatch: &Dispatch, started_at: Timestamp) {
+    let punctual = |queued_at: Timestamp| queued_at.ms_since(dispatch.fire_at) <= limits::MISFIRE_GRACE_MS;
+    if dispatch.queued_at.is_none_or(punctual) {
+        ctx.metrics.lateness_ms.record(started_at.ms_since(dispatch.fire_at));
+    }
 }
 
 /// Runs one attempt; a panic in an action is a failure like any other.

@@ -9,8 +9,9 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// A worker that asks is counted as there for this long: longer than any claim waits.
-const PRESENT_MS: u64 = limits::PULL_WAIT_MS_MAX + limits::LEASE_MS;
+/// A worker that was heard of is counted as there for this long: longer than from one heartbeat to the next. One whose claim
+/// waits is there as long as it does.
+const PRESENT_MS: u64 = 2 * limits::HEARTBEAT_MS;
 /// One that was not heard of for this long is forgotten.
 const FORGET_MS: u64 = 3_600_000;
 
@@ -58,6 +59,8 @@ pub struct WorkerStatus {
     pub last_seen_at: Timestamp,
     /// What it is to do.
     pub directive: Directive,
+    /// Claims of it that wait.
+    pub waiting: usize,
 }
 
 /// All of them.
@@ -95,6 +98,13 @@ impl Workers {
         worker.sdk.clone_from(&intro.sdk);
         worker.capacity = intro.capacity;
         worker.directive
+    }
+
+    /// Notes that a claim of a worker waits, or that it does no more: it was answered, or hung up.
+    pub fn waits(&self, id: &Arc<str>, waits: bool, now: Timestamp) {
+        let mut workers = self.known.lock();
+        let worker = entry(&mut workers, id, now);
+        worker.waiting = if waits { worker.waiting + 1 } else { worker.waiting.saturating_sub(1) };
     }
 
     /// Notes a heartbeat for `running` executions.
@@ -141,10 +151,17 @@ impl Workers {
     pub fn serving(&self, pool: &str, handler: &str, now: Timestamp) -> usize {
         let takes = |names: &[Arc<str>], name: &str| names.is_empty() || names.iter().any(|n| &**n == name);
         let workers = self.known.lock();
-        let present = workers.values().filter(|w| now.ms_since(w.last_seen_at) <= PRESENT_MS);
+        let present = workers.values().filter(|w| w.is_present(now));
         present
             .filter(|w| w.directive == Directive::Run && takes(&w.pools, pool) && takes(&w.handlers, handler))
             .count()
+    }
+}
+
+impl WorkerStatus {
+    /// Whether it is there, as far as anybody knows.
+    pub fn is_present(&self, now: Timestamp) -> bool {
+        self.waiting > 0 || now.ms_since(self.last_seen_at) <= PRESENT_MS
     }
 }
 
@@ -166,6 +183,7 @@ fn entry<'a>(workers: &'a mut BTreeMap<Arc<str>, WorkerStatus>, id: &Arc<str>, n
         first_seen_at: now,
         last_seen_at: now,
         directive: Directive::Run,
+        waiting: 0,
     });
     if now.ms_since(worker.last_seen_at) > PRESENT_MS {
         // It was away: whoever has its name now was told nothing.
@@ -194,7 +212,11 @@ mod tests {
         assert_eq!(workers.serving("short", "bill", at(1)), 1);
         workers.direct("any", Directive::Quiet);
         assert_eq!(workers.serving("long", "send", at(1)), 0);
-        assert_eq!(workers.serving("short", "send", at(91)), 0, "gone");
+        assert_eq!(workers.serving("short", "send", at(21)), 0, "gone");
+        workers.waits(&"mail".into(), true, at(21));
+        assert_eq!(workers.serving("short", "send", at(80)), 1, "its claim waits");
+        workers.waits(&"mail".into(), false, at(80));
+        assert_eq!(workers.serving("short", "send", at(101)), 0);
         assert!(!workers.direct("nobody", Directive::Drain));
     }
 

@@ -143,7 +143,7 @@ async fn a_failing_execution_is_retried_and_then_dead_with_its_history() {
     let rig = Rig::scripted(|_| failing(true, false)).await;
     let at = rig.now().saturating_add_ms(1_000);
     let job = rig.create(draft("failing", Schedule::At { at })).await;
-    rig.pass(2_000).await;
+    rig.pass(4_000).await;
     let execution = rig.executions(job.id).await.pop().unwrap();
     assert_eq!((execution.state, execution.attempt), (State::Dead, 3));
     assert_eq!(execution.reason, Some(Reason::AttemptsExhausted));

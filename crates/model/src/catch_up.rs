@@ -18,7 +18,7 @@ pub struct CatchUp {
     pub mode: CatchUpMode,
     /// Those older than this do not.
     pub max_age_ms: u64,
-    /// At least this long between the starts of missed fires; 0 for all at once.
+    /// At least this long between the starts of missed fires; 0 for all at once. What comes due meanwhile is on time.
     pub drip_ms: u64,
 }
 
@@ -70,8 +70,8 @@ pub struct Decision {
     pub cursor: Cursor,
     /// The first missed fire that the only one in `fires` stands for.
     pub covers_from: Option<Timestamp>,
-    /// The next decision must not come before this.
-    pub again_at: Option<Timestamp>,
+    /// Whether these were missed, so that they start no closer together than the policy's drip.
+    pub missed: bool,
 }
 
 /// Decides about the fires of a job from `due` (its earliest fire without an outcome) on, as far as one decision goes.
@@ -90,9 +90,7 @@ pub fn decide(policy: CatchUp, series: Series<'_>, due: Timestamp, now: Timestam
         CatchUpMode::None => 0,
         CatchUpMode::Last | CatchUpMode::Coalesced => 1,
         CatchUpMode::LastN(n) => (n as usize).min(limits::CATCH_UP_FIRES_MAX),
-        CatchUpMode::All => {
-            return drip(policy, series, due, now, (all(series, due, oldest, last_missed), last_missed));
-        }
+        CatchUpMode::All => return all(series, due, oldest, last_missed),
     };
     let fires = series.last(keep, oldest, last_missed);
     let (too_old, passed_over) = match policy.mode {
@@ -112,30 +110,7 @@ pub fn decide(policy: CatchUp, series: Series<'_>, due: Timestamp, now: Timestam
     }
     let passed = series.count(due, last_missed);
     let cursor = series.after(last_missed, passed);
-    let decision = Decision { fires, skips, cursor, covers_from, again_at: None };
-    // With one or none there is nothing to space out: the others are accounted for.
-    if decision.fires.len() < 2 { decision } else { drip(policy, series, due, now, (decision, last_missed)) }
-}
-
-/// Of several missed fires, the first; the next one is decided when the drip has passed.
-fn drip(
-    policy: CatchUp,
-    series: Series<'_>,
-    due: Timestamp,
-    now: Timestamp,
-    (mut decision, last_missed): (Decision, Timestamp),
-) -> Decision {
-    if policy.drip_ms == 0 || decision.fires.is_empty() {
-        return decision;
-    }
-    let first = decision.fires[0];
-    decision.fires.truncate(1);
-    decision.cursor = series.after(first, series.count(due, first));
-    let wait_ms = i64::try_from(policy.drip_ms).unwrap_or(i64::MAX);
-    // Those that are merely late come at once, as ever.
-    let more = decision.cursor.next_fire_at.filter(|&next| next <= last_missed);
-    decision.again_at = more.map(|_| now.saturating_add_ms(wait_ms));
-    decision
+    Decision { fires, skips, cursor, covers_from, missed: true }
 }
 
 /// Decides about the only fire of a one-off, due at `at`.
@@ -167,7 +142,7 @@ fn all(series: Series<'_>, due: Timestamp, oldest: Timestamp, last_missed: Times
         fires.push(at);
         cursor = Series { fires_left: cursor.fires_left, ..series }.after(at, 1);
     }
-    Decision { fires, skips, cursor, ..Decision::default() }
+    Decision { fires, skips, cursor, covers_from: None, missed: true }
 }
 
 impl Series<'_> {
@@ -286,39 +261,6 @@ mod tests {
         assert_eq!((decision.fires, decision.covers_from), (vec![t(190)], Some(t(180))));
         assert_eq!(check(Coalesced, 10, None).covers_from, None, "it stands for nobody else");
         assert_eq!(check(Last, 3_600, None).covers_from, None);
-    }
-
-    #[test]
-    fn a_drip_lets_missed_fires_through_one_by_one() {
-        let plan = Plan::decode("every 10000+0").unwrap();
-        let series = Series { plan: &plan, offset_ms: 0, ends_at: None, fires_left: Some(100), blackouts: &[] };
-        let policy = CatchUp { mode: LastN(3), max_age_ms: 3_600_000, drip_ms: 2_000 };
-        let (mut due, mut now, mut fired) = (t(100), t(205), Vec::new());
-        let mut skips = Vec::new();
-        loop {
-            let decision = decide(policy, series, due, now);
-            fired.extend(decision.fires);
-            skips.extend(decision.skips);
-            due = decision.cursor.next_fire_at.unwrap();
-            let Some(again_at) = decision.again_at else { break };
-            assert_eq!(again_at, now.saturating_add_ms(2_000));
-            now = again_at;
-        }
-        assert_eq!(fired, [t(170), t(180), t(190), t(200)], "the last one came late, and not missed");
-        assert_eq!(skips, [(t(100), Timestamp::from_millis(169_999), Reason::MisfireCoalesced)]);
-        assert_eq!(due, t(210));
-    }
-
-    #[test]
-    fn a_drip_ends_with_what_was_missed() {
-        // Every 5 s with a drip of a minute: one outage must not turn it into one a minute for ever.
-        let plan = Plan::decode("every 5000+0").unwrap();
-        let series = Series { plan: &plan, offset_ms: 0, ends_at: None, fires_left: None, blackouts: &[] };
-        for mode in [Last, Coalesced, LastN(1)] {
-            let policy = CatchUp { mode, max_age_ms: 3_600_000, drip_ms: 60_000 };
-            let decision = decide(policy, series, t(100), t(205));
-            assert_eq!((decision.fires, decision.again_at), (vec![t(190)], None), "{mode:?}");
-        }
     }
 
     #[test]

@@ -95,7 +95,12 @@ pub struct Blackout {
 impl Blackout {
     /// Whether one of `blackouts` covers `at`.
     pub fn covers(blackouts: &[Blackout], at: Timestamp) -> bool {
-        blackouts.iter().any(|blackout| blackout.from <= at && at < blackout.to)
+        Self::find(blackouts, at).is_some()
+    }
+
+    /// The first of `blackouts` that covers `at`.
+    pub fn find(blackouts: &[Blackout], at: Timestamp) -> Option<Blackout> {
+        blackouts.iter().copied().find(|blackout| blackout.from <= at && at < blackout.to)
     }
 }
 

@@ -70,6 +70,8 @@ pub const LOSSES_MAX: u32 = 5;
 pub const LEASE_MS: u64 = 30_000;
 /// How often a worker should send a heartbeat.
 pub const HEARTBEAT_MS: u64 = 10_000;
+/// What a worker gets beyond an attempt's time limit to stop it and to say so.
+pub const TIMEOUT_GRACE_MS: u64 = 10_000;
 /// How long a running attempt gets to stop after it was asked to.
 pub const CANCEL_GRACE_MS: u64 = 20_000;
 /// Executions in one claim, heartbeat or completion of a worker.

@@ -390,7 +390,7 @@ pub struct Changes {
 /// Fires of one or more shards.
 #[derive(Clone, Debug)]
 pub struct FireBatch {
-    /// The right to fire for their shards. Empty only for manual fires, which no schedule repeats.
+    /// The right to fire for their shards. Empty only for manual fires and backfills, which no schedule repeats.
     pub fences: Arc<[ShardFence]>,
     /// Executions to insert.
     pub fires: Vec<Fire>,
@@ -624,7 +624,7 @@ pub struct Extension {
     pub worker: Arc<str>,
     /// Now.
     pub now: Timestamp,
-    /// Until when. Never past the attempt's time limit, and not at all once it was asked to stop.
+    /// Until when. Never past the attempt's time limit and `limits::TIMEOUT_GRACE_MS`, and not at all once it was asked to stop.
     pub lease_until: Timestamp,
     /// What it tells about itself; `fraction`, `message` and `checkpoint` replace what was there one by one.
     pub progress: Option<Progress>,

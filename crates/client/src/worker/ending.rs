@@ -63,7 +63,7 @@ fn failed(failure: Failure, retryable: bool, retry_after: Option<Duration>) -> C
 }
 
 fn timed_out(timeout_ms: u64) -> CompleteRequest {
-    let failure = Failure::new("timed_out", format!("the handler did not return within {timeout_ms} ms"));
+    let failure = Failure::new("timeout", format!("it did not end within {timeout_ms} ms"));
     CompleteRequest { status: CompleteStatus::TimedOut, ..failed(failure, true, None) }
 }
 
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn past_its_limit_everything_is_too_late() {
         for ending in [Ending::Returned(Ok(None)), Ending::Dropped, returned(Outcome::Cancelled)] {
-            check(ending, Some(Stop::TimedOut), TimedOut, Some("timed_out"));
+            check(ending, Some(Stop::TimedOut), TimedOut, Some("timeout"));
         }
     }
 

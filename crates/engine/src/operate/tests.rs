@@ -5,7 +5,7 @@ fn terms() -> Terms {
 }
 
 fn progress(started: u64, succeeded: u64, failed: u64, open: usize) -> Progress {
-    Progress { started, succeeded, failed, open: vec!["exe".into(); open], began_ms: Some(0), ..Default::default() }
+    Progress { started, succeeded, failed, open: vec!["exe".into(); open], ..Default::default() }
 }
 
 const NOW: Timestamp = Timestamp::from_millis(1_000);
@@ -36,8 +36,10 @@ fn failing_later_stops_it_too_but_not_on_a_few() {
 #[test]
 fn rate_and_concurrency_are_kept() {
     let slow = Terms { per_second: Some(2.0), ..Terms::default() };
-    assert_eq!(pace(&slow, &progress(3, 0, 0, 3), NOW), Pace::Wait);
-    assert_eq!(pace(&slow, &progress(2, 0, 0, 2), NOW), Pace::Start(1));
+    let credited = |credit, ms| Progress { credit, credited_ms: Some(ms), ..progress(9, 0, 0, 9) };
+    assert_eq!(pace(&slow, &credited(0.0, 501), NOW), Pace::Wait);
+    assert_eq!(pace(&slow, &credited(0.0, 500), NOW), Pace::Start(1));
+    assert_eq!(pace(&slow, &credited(0.0, -3_600_000), NOW), Pace::Start(2), "a restart is no reason for a storm");
     let unbegun = Progress::default();
     assert_eq!(pace(&slow, &unbegun, NOW), Pace::Start(1), "the first step keeps it too");
     let narrow = Terms { max_open: Some(2), ..Terms::default() };

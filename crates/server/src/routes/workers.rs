@@ -6,11 +6,8 @@ use crate::request::{Answer, Head, NoBody, json};
 use axum::extract::{Path, State};
 use campanile_client::wire::{self, Page, Problem};
 use campanile_engine::workers::{Directive, WorkerStatus};
-use campanile_model::{Timestamp, limits};
+use campanile_model::Timestamp;
 use http::StatusCode;
-
-/// A worker that asks is counted as there for this long: longer than any claim waits.
-const PRESENT_MS: u64 = limits::PULL_WAIT_MS_MAX + limits::LEASE_MS;
 
 /// List workers
 ///
@@ -92,5 +89,5 @@ pub(super) fn takes_from(worker: &WorkerStatus, pool: &str, now: Timestamp) -> b
 }
 
 fn is_present(worker: &WorkerStatus, now: Timestamp) -> bool {
-    now.ms_since(worker.last_seen_at) <= PRESENT_MS
+    worker.is_present(now)
 }

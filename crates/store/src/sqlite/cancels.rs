@@ -86,7 +86,7 @@ fn forestall(effects: &mut Effects<'_>, fire: &Fire, batch: &CancelBatch) -> Don
     ])?;
     expect_one(changed, dispatch.execution)?;
     history::append(connection, std::iter::once((dispatch.job, dispatch.execution)))?;
-    let of = Subject::fired(fire);
+    let of = Subject::fired(fire, dispatch.pool.clone(), dispatch.target.clone());
     let reason = Some(Reason::CancelledByUser);
     let event = Event::Cancel;
     effects.note(&Transition { of: &of, from: None, event, at: batch.now, reason, attempt: None })?;

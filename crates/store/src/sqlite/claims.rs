@@ -20,6 +20,7 @@ use campanile_model::execution::Reason;
 use campanile_model::ids::{ExecutionId, FireKind};
 use campanile_model::job::JobState;
 use campanile_model::lifecycle::{self, Event, State};
+use campanile_model::limits;
 use campanile_model::notify::WatchKind;
 use campanile_model::overlap::Overlap;
 use campanile_model::retry::RetryPolicy;
@@ -300,7 +301,7 @@ fn grant(connection: &Connection, claim: &Claim, fence: u64, candidate: &Current
     let timeout_ms = time_limit_ms(offer.timeout_ms, offer.retry.total_timeout_ms, first_started_at, claim.now);
     let lease_ms = match claim.lease {
         Lease::BeyondTimeout(ms) => timeout_ms.saturating_add(ms),
-        Lease::Beats(ms) => ms.min(timeout_ms),
+        Lease::Beats(ms) => ms.min(timeout_ms.saturating_add(limits::TIMEOUT_GRACE_MS)),
     };
     let checkpoint = match candidate.deliveries {
         0 => None,

@@ -40,15 +40,15 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// An execution that has just fired.
-    pub(super) fn fired(fire: &Fire) -> Self {
+    /// An execution that has just fired, with its texts as they are to be shared.
+    pub(super) fn fired(fire: &Fire, pool: Arc<str>, target: Arc<str>) -> Self {
         let dispatch = &fire.dispatch;
         Self {
             id: dispatch.execution,
             tenant: dispatch.tenant,
             job: dispatch.job,
-            pool: dispatch.pool.clone(),
-            target: dispatch.target.clone(),
+            pool,
+            target,
             overlap: fire.overlap,
             watched: watches::watched(&fire.expect),
             fire_at: dispatch.fire_at,

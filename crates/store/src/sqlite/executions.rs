@@ -48,7 +48,7 @@ pub(super) fn fire(connection: &Connection, batch: &FireBatch) -> Done<(FireVerd
         }
         if born || refire(&mut effects, fire, batch.now, &mut ready)? {
             watches::begin(connection, fire)?;
-            remembered::note(0, Subject::fired(fire));
+            remembered::fired(fire);
             verdicts[i] = Fired::New;
         }
     }

@@ -10,6 +10,7 @@ use super::rows::{self, Columns, Texts};
 use campanile_model::execution::Reason;
 use campanile_model::ids::ExecutionId;
 use campanile_model::lifecycle::{self, Event, State};
+use campanile_model::limits;
 use campanile_model::store::{Applied, AttemptFence, Deferral, Extended, Extension, RunningAttempt};
 use campanile_model::time::Timestamp;
 use rusqlite::{Connection, Row, params};
@@ -92,7 +93,8 @@ fn allowed(attempt: &RunningAttempt, extension: &Extension) -> Result<Timestamp,
         return Err(Some(reason));
     }
     let end = after(attempt.started_at, attempt.timeout_ms);
-    if extension.now >= end { Err(None) } else { Ok(extension.lease_until.min(end)) }
+    let last = after(end, limits::TIMEOUT_GRACE_MS);
+    if extension.now >= end { Err(None) } else { Ok(extension.lease_until.min(last)) }
 }
 
 /// An attempt that runs, or the state of its execution.

@@ -1,5 +1,6 @@
 //! Numbered, forward-only migrations. The number of the newest one applied is the file's `user_version`.
 
+use super::dead;
 use super::failure::classify;
 use campanile_model::error::{Error, Kind, Result};
 use rusqlite::Connection;
@@ -16,6 +17,9 @@ pub(super) const MIGRATIONS: &[&str] = &[
 
 /// The number of the newest migration this binary knows.
 pub(super) const NEWEST: u32 = MIGRATIONS.len() as u32;
+
+/// The migration that brings groups of dead executions: what they died of is not for SQL to say.
+const GROUPS: u32 = 2;
 
 /// Refuses files that are not ours, or that a newer release wrote. Reads only.
 pub(super) fn check(connection: &Connection, location: &str) -> Result<()> {
@@ -48,6 +52,9 @@ pub(super) fn migrate(connection: &Connection, location: &str) -> Result<()> {
     for (number, sql) in (1..).zip(MIGRATIONS).skip(version as usize) {
         let transaction = connection.unchecked_transaction().map_err(failed)?;
         transaction.execute_batch(sql).map_err(failed)?;
+        if number == GROUPS {
+            dead::adopt(&transaction).map_err(|failure| failure.into_error(location))?;
+        }
         transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
         transaction.pragma_update(None, "user_version", number).map_err(failed)?;
         transaction.commit().map_err(failed)?;

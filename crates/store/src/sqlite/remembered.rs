@@ -9,8 +9,10 @@
 //! because a store has one thread that writes; and a transaction that is rolled back makes it forget everything.
 
 use super::effects::Subject;
+use super::rows::Texts;
 use campanile_model::ids::{ExecutionId, JobId, TenantId};
 use campanile_model::overlap::Overlap;
+use campanile_model::store::Fire;
 use campanile_model::time::Timestamp;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -29,6 +31,7 @@ const GENERATION: usize = 32 * 1_024;
 struct Remembered {
     young: Generation,
     old: Generation,
+    texts: Texts,
 }
 
 type Generation = HashMap<ExecutionId, Kept, BuildHasherDefault<OfHash>>;
@@ -44,6 +47,15 @@ struct Kept {
     watched: u8,
     fire_at: Timestamp,
     first_started_at: Option<Timestamp>,
+}
+
+/// An execution has fired. Its texts are shared among what is remembered, and not with whoever fired it: there, other threads count
+/// their uses, and to join in would cost more than to compare.
+pub(super) fn fired(fire: &Fire) {
+    let (pool, target) = REMEMBERED.with_borrow_mut(|remembered| {
+        (remembered.texts.share(&fire.dispatch.pool), remembered.texts.share(&fire.dispatch.target))
+    });
+    note(0, Subject::fired(fire, pool, target));
 }
 
 /// An execution has fired (`fence` is 0), or an attempt of it runs. Those that may have to wait for others are not remembered:
@@ -97,5 +109,60 @@ impl Hasher for OfHash {
         if let Some(last) = bytes.last_chunk() {
             self.0 = u64::from_le_bytes(*last);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subject(n: u64, overlap: Overlap) -> Subject {
+        let mut id = [0; 16];
+        id[8..].copy_from_slice(&n.to_be_bytes());
+        Subject {
+            id: ExecutionId::from_bytes(id),
+            tenant: TenantId::DEFAULT,
+            job: JobId::from_bytes(id),
+            pool: "short".into(),
+            target: "".into(),
+            overlap,
+            watched: 0,
+            fire_at: Timestamp::from_millis(n as i64),
+            first_started_at: None,
+        }
+    }
+
+    #[test]
+    fn only_the_newest_is_remembered_and_only_once() {
+        let of = subject(1, Overlap::Allow);
+        note(0, of.clone());
+        note(7, of.clone());
+        assert!(take(of.id, 0).is_none(), "an attempt runs, and asking has made it forget");
+        note(7, of.clone());
+        assert_eq!(take(of.id, 7).map(|of| of.fire_at), Some(of.fire_at));
+        assert!(take(of.id, 7).is_none());
+        note(0, of.clone());
+        note(0, subject(1, Overlap::Skip));
+        assert!(take(of.id, 0).is_none(), "runs that may have to wait are not remembered");
+        note(0, of.clone());
+        forget();
+        assert!(take(of.id, 0).is_none());
+    }
+
+    #[test]
+    fn it_is_bounded_and_forgets_the_oldest() {
+        let many = GENERATION as u64 * 5 / 2;
+        (0..many).for_each(|n| note(0, subject(n, Overlap::Allow)));
+        let kept = REMEMBERED.with_borrow(|remembered| remembered.young.len() + remembered.old.len());
+        assert!((GENERATION..=2 * GENERATION).contains(&kept), "{kept}");
+        assert!(take(subject(0, Overlap::Allow).id, 0).is_none());
+        for n in many - GENERATION as u64..many {
+            assert!(take(subject(n, Overlap::Allow).id, 0).is_some(), "{n}");
+        }
+        // Fired in the older generation and claimed in the younger one: neither is left.
+        let of = subject(many - GENERATION as u64 - 1, Overlap::Allow);
+        note(9, of.clone());
+        assert!(take(of.id, 9).is_some());
+        assert!(take(of.id, 0).is_none());
     }
 }

@@ -148,7 +148,7 @@ impl<'r, 's> Columns<'r, 's> {
         self.code("overlap", Overlap::from_code)
     }
 
-    fn error(&mut self) -> Done<Option<AttemptError>> {
+    pub(super) fn error(&mut self) -> Done<Option<AttemptError>> {
         let kind: Option<String> = self.next()?;
         let message: Option<String> = self.next()?;
         Ok(kind.map(|kind| AttemptError { kind, message: message.unwrap_or_default() }))

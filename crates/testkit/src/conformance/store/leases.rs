@@ -37,8 +37,9 @@ fn later(ms: i64) -> Timestamp {
 pub async fn a_lease_lasts_as_it_was_asked_for(store: Fixture) {
     let (_, granted) = beating(&store, 1, 60_000, 5_000).await;
     assert_eq!(granted.lease_until, later(5_000));
-    let (_, short) = beating(&store, 2, 2_000, 5_000).await;
-    assert_eq!(short.lease_until, later(2_000), "never past the time limit");
+    let (_, short) = beating(&store, 2, 2_000, 60_000).await;
+    let last = 2_000 + limits::TIMEOUT_GRACE_MS as i64;
+    assert_eq!(short.lease_until, later(last), "never past the time limit and its grace");
     let (_, id) = store.pending(3).await;
     assert_eq!(store.granted(id, 0, DUE).await.lease_until, later(30_000 + g::LEASE_MS as i64));
 }
@@ -73,16 +74,17 @@ pub async fn a_lease_is_extended_by_its_holder_only(store: Fixture) {
     assert_eq!(extended(&store, by("worker-1")).await, ended);
 }
 
-/// Up to the time limit of the attempt; then it is told to stop.
+/// Up to the time limit of the attempt, and what it gets to say that it has stopped; at the limit it is told to.
 pub async fn no_lease_goes_past_the_time_limit(store: Fixture) {
     let (_, granted) = beating(&store, 1, 10_000, 4_000).await;
     let extend =
         async |now: i64, until: i64| extended(&store, g::extension(granted.fence, later(now), later(until))).await;
     assert_eq!(extend(3_000, 7_000).await, Extended::Until(later(7_000)));
-    assert_eq!(extend(6_500, 10_500).await, Extended::Until(later(10_000)));
-    assert_eq!(extend(9_999, 13_999).await, Extended::Until(later(10_000)));
-    assert_eq!(extend(10_000, 14_000).await, Extended::Cancel { until: later(10_000), reason: None });
-    assert_eq!(store.execution(granted.fence.execution).await.wake_at, later(10_000));
+    assert_eq!(extend(6_500, 10_500).await, Extended::Until(later(10_500)));
+    let last = 10_000 + limits::TIMEOUT_GRACE_MS as i64;
+    assert_eq!(extend(9_999, last + 1).await, Extended::Until(later(last)));
+    assert_eq!(extend(10_000, last + 1).await, Extended::Cancel { until: later(last), reason: None });
+    assert_eq!(store.execution(granted.fence.execution).await.wake_at, later(last));
 }
 
 /// Asked to stop: no more time, and it hears why.
