@@ -19,7 +19,7 @@ use campanile_model::job::{Job, next_fire};
 use campanile_model::lifecycle::State;
 use campanile_model::notify::{Endpoint, Expectation};
 use campanile_model::operation::{Operation, OperationKind};
-use campanile_model::queue::{Depth, Dispatch, PoolDepth};
+use campanile_model::queue::{Depth, PoolDepth};
 use campanile_model::schedule::zone_database_version;
 use campanile_model::store::{
     Answer, Applied, CancelBatch, CancelTarget, CancelVerdict, ExecutionQuery, Extended, Fire, FireBatch, FireVerdict,
@@ -165,19 +165,7 @@ impl Handle {
         let salt = ctx.random.next().to_be_bytes();
         let execution =
             ExecutionId::manual(tenant, job.id, now, caller_key.as_ref().map_or(&salt[..], |k| k.as_bytes()));
-        let dispatch = Dispatch {
-            execution,
-            job: job.id,
-            fire_at: now,
-            pool: job.pool.clone(),
-            tenant,
-            job_version: job.version,
-            attempt: 0,
-            priority: job.priority,
-            action: job.action.kind,
-            target: job.target.clone(),
-            queued_at: None,
-        };
+        let dispatch = job.dispatch(execution, now);
         let idempotency = caller_key.map(|key| Idempotency {
             scope: format!("{} run {}", tenant.0, job.id),
             key,
@@ -233,19 +221,7 @@ impl Handle {
             return Err(Error::invalid(vec![FieldError::new("/at", "not_a_fire", message)]));
         }
         let execution = ExecutionId::scheduled(tenant, job.id, at);
-        let dispatch = Dispatch {
-            execution,
-            job: job.id,
-            fire_at: at,
-            pool: job.pool.clone(),
-            tenant,
-            job_version: job.version,
-            attempt: 0,
-            priority: job.priority,
-            action: job.action.kind,
-            target: job.target.clone(),
-            queued_at: None,
-        };
+        let dispatch = job.dispatch(execution, at);
         let fire = Fire {
             dispatch,
             kind: FireKind::Schedule,

@@ -169,6 +169,23 @@ async fn missed_fires_drip_one_by_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_drip_slower_than_the_schedule_does_not_hold_it_up() {
+    let rig = Rig::new().await;
+    let catch_up = CatchUp { mode: CatchUpMode::LastN(5), drip_ms: 15_000, ..CatchUp::default() };
+    let job = rig.create(JobDraft { catch_up, ..draft("slow", every(5_000)) }).await;
+    rig.clock.advance(60_000);
+    rig.pass(1_000).await;
+    let back = rig.now();
+    rig.pass(40_000).await;
+    let after: Vec<Execution> = rig.executions(job.id).await.into_iter().filter(|e| e.fire_at > back).collect();
+    assert!(after.len() >= 8, "{} in 40 s", after.len());
+    let late = after.iter().filter(|e| e.started_at.is_some_and(|at| at.ms_since(e.fire_at) > 500)).count();
+    assert_eq!(late, 0, "what comes due after the outage is on time");
+    let skips = rig.store.list_skips(TENANT, job.id, None, 100).await.unwrap();
+    assert!(skips.iter().all(|skip| skip.to < back), "and none of it is skipped");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_pause_ends_by_itself_and_fires_go_on_from_its_end() {
     let rig = Rig::new().await;
     let job = rig.create(draft("p", every(1_000))).await;

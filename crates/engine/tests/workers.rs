@@ -16,6 +16,7 @@ use campanile_model::store::{Extended, JobKey};
 use campanile_model::{ExecutionId, limits};
 use rig::{Rig, TENANT, draft, every, worker_draft};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 fn succeeded() -> Outcome {
@@ -321,6 +322,35 @@ async fn a_worker_gets_only_its_handlers_and_does_as_it_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_claim_hears_of_a_drain_and_counts_as_present() {
+    let rig = Rig::new().await;
+    let (handle, worker) = (rig.handle.clone(), "w-1");
+    let waiting = tokio::spawn(async move {
+        let intro = Introduction { worker: worker.into(), capacity: 1, ..Introduction::default() };
+        handle.pull(&intro, 60_000).await.unwrap()
+    });
+    rig.until("its claim waits", || rig.handle.serving("short", "work") == 1).await;
+    rig.pass(30_000).await;
+    assert_eq!(rig.handle.serving("short", "work"), 1, "it is there as long as its claim waits");
+    rig.handle.direct(worker, Directive::Drain).unwrap();
+    assert_eq!(waiting.await.unwrap().directive, Directive::Drain, "without waiting for the minute to pass");
+    let intro = Introduction { worker: "w-2".into(), capacity: 1, ..Introduction::default() };
+    assert!(tokio::time::timeout(Duration::from_millis(20), rig.handle.pull(&intro, 60_000)).await.is_err());
+    rig.pass(2 * limits::HEARTBEAT_MS + 1_000).await;
+    assert_eq!(rig.handle.serving("short", "work"), 0, "one that hung up is gone");
+}
+
+/// What a future answers without waiting; it is dropped if it has to.
+async fn poll_once<F: Future>(future: F) -> Option<F::Output> {
+    let mut future = std::pin::pin!(future);
+    std::future::poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_hangs_up_leaves_nothing_behind() {
     let rig = Rig::new().await;
     let job = rig.create(worker_draft("w", Schedule::None)).await;
@@ -328,15 +358,19 @@ async fn a_worker_that_hangs_up_leaves_nothing_behind() {
     let (mut hung_up, mut answered) = (0, 0);
     for round in 0..60 {
         rig.handle.run_now(TENANT, &JobKey::Id(job.id), None).await.unwrap();
-        // Dropped at any point of the claim.
-        let patience = Duration::from_micros(round * 50);
-        let answer = tokio::time::timeout(patience, rig.handle.pull(&intro, 30_000)).await;
-        let pulled = match answer.map(|answer| answer.unwrap().pulled.pop()) {
-            Ok(Some(pulled)) => {
+        // Dropped as soon as it waits for anything, dropped at any point of the claim, or not at all.
+        let pull = rig.handle.pull(&intro, 30_000);
+        let answer = match round % 3 {
+            0 => poll_once(pull).await,
+            1 => tokio::time::timeout(Duration::from_micros(round * 50), pull).await.ok(),
+            _ => Some(pull.await),
+        };
+        let pulled = match answer.and_then(|answer| answer.unwrap().pulled.pop()) {
+            Some(pulled) => {
                 answered += 1;
                 pulled
             }
-            _ => {
+            None => {
                 hung_up += 1;
                 rig.pull_one("w-2").await
             }

@@ -27,6 +27,9 @@ pub enum Runner {
     Worker,
 }
 
+/// How the name of a runner starts that is a node itself. No external worker may be called so.
+pub const NODE_PREFIX: &str = "node:";
+
 impl ActionKind {
     /// All kinds, in the order of their codes.
     pub const ALL: [ActionKind; 3] = [ActionKind::Noop, ActionKind::Webhook, ActionKind::Worker];

@@ -7,10 +7,11 @@
 use crate::action::ActionSpec;
 use crate::catch_up::CatchUp;
 use crate::error::FieldError;
-use crate::ids::{JobId, TenantId};
+use crate::ids::{ExecutionId, JobId, TenantId};
 use crate::limits;
 use crate::notify::Expectation;
 use crate::overlap::Overlap;
+use crate::queue::Dispatch;
 use crate::retry::RetryPolicy;
 use crate::schedule::{Plan, Schedule};
 use crate::time::Timestamp;
@@ -196,6 +197,23 @@ impl Job {
     /// The fixed distance by which `spread` moves this job's fires; the same on every node and after every restart.
     pub fn spread_offset_ms(&self) -> u64 {
         spread_offset_ms(self.id, self.spread_ms)
+    }
+
+    /// How an execution of this job for `fire_at` is dispatched, before its first attempt.
+    pub fn dispatch(&self, execution: ExecutionId, fire_at: Timestamp) -> Dispatch {
+        Dispatch {
+            execution,
+            job: self.id,
+            fire_at,
+            pool: self.pool.clone(),
+            tenant: self.tenant,
+            job_version: self.version,
+            attempt: 0,
+            priority: self.priority,
+            action: self.action.kind,
+            target: self.target.clone(),
+            queued_at: None,
+        }
     }
 
     /// The cursor of a job that fires by `plan` from `from` on (exclusive): used when a job is accepted, resumed, or gets

@@ -82,19 +82,7 @@ pub fn with_key(mut write: JobWrite, key: Idempotency) -> JobWrite {
 
 /// A job as it is dispatched for an instant.
 pub fn dispatch(job: &Job, fire_at: Timestamp) -> Dispatch {
-    Dispatch {
-        execution: ExecutionId::scheduled(job.tenant, job.id, fire_at),
-        job: job.id,
-        fire_at,
-        pool: job.pool.clone(),
-        tenant: job.tenant,
-        job_version: job.version,
-        attempt: 0,
-        priority: job.priority,
-        action: job.action.kind,
-        target: job.target.clone(),
-        queued_at: None,
-    }
+    job.dispatch(ExecutionId::scheduled(job.tenant, job.id, fire_at), fire_at)
 }
 
 /// A scheduled fire of a job.

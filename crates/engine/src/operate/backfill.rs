@@ -15,7 +15,6 @@ use campanile_model::lifecycle::State;
 use campanile_model::notify::Expectation;
 use campanile_model::operation::Operation;
 use campanile_model::overlap::Overlap;
-use campanile_model::queue::Dispatch;
 use campanile_model::schedule::Plan;
 use campanile_model::store::{Applied, Fire, FireBatch, FireVerdict, Fired, JobKey, Replay, Waiting};
 use campanile_model::{Error, ExecutionId, FieldError, JobId, Kind, OperationId, Result, TenantId, Timestamp, limits};
@@ -242,19 +241,7 @@ async fn insert(
 /// A past fire. It has its own concurrency, so its job's policy for overlaps does not apply; and nobody expects it to be
 /// on time.
 fn fire(job: &Job, execution: ExecutionId, fire_at: Timestamp, now: Timestamp) -> Fire {
-    let dispatch = Dispatch {
-        execution,
-        job: job.id,
-        fire_at,
-        pool: job.pool.clone(),
-        tenant: job.tenant,
-        job_version: job.version,
-        attempt: 0,
-        priority: job.priority,
-        action: job.action.kind,
-        target: job.target.clone(),
-        queued_at: None,
-    };
+    let dispatch = job.dispatch(execution, fire_at);
     let (kind, overlap) = (FireKind::Backfill, Overlap::Allow);
     Fire { dispatch, kind, wake_at: now, overlap, covers_from: None, expect: Expectation::default() }
 }

@@ -139,19 +139,7 @@ where
 
 /// The execution of a job at an instant.
 pub fn dispatch(job: &Job, at: Timestamp) -> Dispatch {
-    Dispatch {
-        execution: ExecutionId::scheduled(job.tenant, job.id, at),
-        job: job.id,
-        fire_at: at,
-        pool: job.pool.clone(),
-        tenant: job.tenant,
-        job_version: job.version,
-        attempt: 0,
-        priority: job.priority,
-        action: job.action.kind,
-        target: job.target.clone(),
-        queued_at: None,
-    }
+    job.dispatch(ExecutionId::scheduled(job.tenant, job.id, at), at)
 }
 
 /// Its fire.

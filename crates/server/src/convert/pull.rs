@@ -6,13 +6,12 @@ use campanile_client::wire::input::worker::{
 use campanile_client::wire::{self, FieldProblem, json};
 use campanile_engine::pull::{Beat, Finish, Pulled};
 use campanile_engine::workers::{Directive, Introduction};
+use campanile_model::action::NODE_PREFIX;
 use campanile_model::execution::{AttemptError, LogLine, Outcome, Progress, Response};
 use campanile_model::{ExecutionId, Timestamp, limits};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
-/// How nodes name themselves; a worker of that name would be taken for one.
-const NODE_PREFIX: &str = "node:";
 /// Longest kind of an error, and longest level of a line, in bytes.
 const WORD_BYTES_MAX: (usize, usize) = (200, 16);
 /// Longest description of what a worker is made with, in bytes.

@@ -12,6 +12,7 @@ use super::overlaps;
 use super::progress;
 use super::remembered;
 use super::rows::Texts;
+use campanile_model::action::NODE_PREFIX;
 use campanile_model::error::{Error, Kind};
 use campanile_model::execution::{AttemptOutcome, Reason};
 use campanile_model::job::JobState;
@@ -24,9 +25,6 @@ use rusqlite::{CachedStatement, Connection, params};
 pub(super) fn is_node(worker: Option<&str>) -> bool {
     worker.is_some_and(|worker| worker.starts_with(NODE_PREFIX))
 }
-
-/// How the name of a runner starts that is a node itself.
-pub(super) const NODE_PREFIX: &str = "node:";
 
 /// Ends attempts.
 pub(super) fn complete(connection: &Connection, completions: &[Completion]) -> Done<Moved> {

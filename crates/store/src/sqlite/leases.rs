@@ -1,12 +1,12 @@
 //! Leases: how long attempts keep their executions, who asks for more, and whose are over. And waiting executions that are
 //! told to wait longer.
 
-use super::attempts::NODE_PREFIX;
 use super::claims::{after, time_limit_ms};
 use super::executions;
 use super::failure::Done;
 use super::progress;
 use super::rows::{self, Columns, Texts};
+use campanile_model::action::NODE_PREFIX;
 use campanile_model::execution::Reason;
 use campanile_model::ids::ExecutionId;
 use campanile_model::lifecycle::{self, Event, State};
