@@ -56,6 +56,13 @@ pub trait Store: Send + Sync + 'static {
 
     // The owner of shards.
 
+    /// What there is to do at `now`: one short look, so that a node with nothing to do asks for nothing else.
+    async fn pulse(&self, now: Timestamp) -> Result<Pulse>;
+    /// Waits until another node may have written jobs. A doorbell: it may ring for nothing, and may be missed. Never, where there
+    /// is no other node.
+    async fn rung(&self);
+    /// Reads who owns which shard, in their order; those that nobody has opened are missing.
+    async fn list_shards(&self) -> Result<Vec<ShardOwner>>;
     /// Takes shards over: bumps their epochs, so that an earlier owner's writes are refused from now on.
     async fn open_shards(&self, shards: &[ShardId], owner: &str) -> Result<Vec<ShardFence>>;
     /// Reads active jobs whose cursor lies before `query.before`, in the order of (next_fire_at, id).
@@ -359,6 +366,36 @@ pub struct PlannedJob {
     pub expect: Expectation,
     /// When it does not fire.
     pub blackouts: Arc<[Blackout]>,
+}
+
+/// What there is to do.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Pulse {
+    /// The newest change of a job.
+    pub changes: ChangeSeq,
+    /// Another number whenever limits of pools or targets were written.
+    pub limits: u64,
+    /// Leases of external workers have ended: `load_expired`.
+    pub expired: bool,
+    /// Pauses are over: `load_resumable`.
+    pub resumable: bool,
+    /// The instants of watches have come: `break_watches`.
+    pub watches: bool,
+    /// Idempotency keys have expired: `forget_keys`.
+    pub keys: bool,
+    /// Operations are at work: `load_operations`.
+    pub operations: bool,
+    /// Deliveries wait and are due: `load_deliveries`. Endpoints that are paused may be among them.
+    pub deliveries: bool,
+}
+
+/// Who owns a shard.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ShardOwner {
+    /// Which shard, in which epoch.
+    pub fence: ShardFence,
+    /// Who opened it.
+    pub owner: String,
 }
 
 /// Which due jobs to load.

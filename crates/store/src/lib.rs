@@ -5,3 +5,6 @@
 //! Each database has a folder with the same file names, so that two of them can be compared side by side.
 
 pub mod sqlite;
+pub mod postgres;
+
+mod encode;

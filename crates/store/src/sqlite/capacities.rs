@@ -1,5 +1,6 @@
 //! Limits of pools and targets, and the counts that pools are limited by.
 
+use super::counters;
 use super::effects::Effects;
 use super::failure::Done;
 use super::rows::{Columns, Texts};
@@ -21,13 +22,16 @@ pub(super) fn put(connection: &Connection, capacity: &Capacity) -> Done<()> {
         capacity.paused,
         capacity.updated_at.millis(),
     ])?;
+    counters::add(connection, counters::LIMITS, 1)?;
     Ok(())
 }
 
 /// Forgets the limits of a pool or target.
 pub(super) fn delete(connection: &Connection, tenant: TenantId, scope: Scope, name: &str) -> Done<bool> {
     let mut delete = connection.prepare_cached(include_str!("sql/capacities/delete.sql"))?;
-    Ok(delete.execute(params![tenant.0, scope.code(), name])? == 1)
+    let was_there = delete.execute(params![tenant.0, scope.code(), name])? == 1;
+    counters::add(connection, counters::LIMITS, 1)?;
+    Ok(was_there)
 }
 
 /// Reads all limits.

@@ -10,6 +10,9 @@ pub(super) const FENCE: &str = "fence";
 /// Count of jobs that are not deleted.
 pub(super) const LIVE_JOBS: &str = "live_jobs";
 
+/// Writes of limits.
+pub(super) const LIMITS: &str = "limits";
+
 /// Takes `count` numbers and returns the first of them.
 pub(super) fn take(connection: &Connection, name: &str, count: usize) -> Done<u64> {
     let last = add(connection, name, count as i64)?;

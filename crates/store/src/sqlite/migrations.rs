@@ -13,6 +13,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_start.sql"),
     include_str!("migrations/0002_life.sql"),
     include_str!("migrations/0003_upkeep.sql"),
+    include_str!("migrations/0004_pulse.sql"),
 ];
 
 /// The number of the newest migration this binary knows.

@@ -24,6 +24,7 @@ mod lock;
 mod migrations;
 mod jobs;
 mod due;
+mod pulse;
 mod shards;
 mod executions;
 mod history;
@@ -64,7 +65,7 @@ use campanile_model::stats::{Rollup, StatsQuery};
 use campanile_model::store::{
     Answer, Applied, CancelBatch, Cancelled, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DeadGroup,
     Deferral, DueQuery, ExecutionPage, ExecutionQuery, Extended, Extension, FireBatch, FireVerdict, JobKey, JobQuery,
-    JobWrite, Moved, Page, PlannedJob, Pruned, Put, Replay, Retention, RunningAttempt, Skip, Store, StoreStatus,
+    JobWrite, Moved, Page, PlannedJob, Pruned, Pulse, Put, Replay, Retention, RunningAttempt, ShardOwner, Skip, Store, StoreStatus,
     Waiting, WaitingQuery,
 };
 use campanile_model::time::Timestamp;
@@ -286,6 +287,18 @@ impl Store for SqliteStore {
 
     async fn counts(&self, tenant: Option<TenantId>) -> Result<Vec<Count>> {
         self.readers.run(move |c| capacities::counts(c, tenant)).await
+    }
+
+    async fn pulse(&self, now: Timestamp) -> Result<Pulse> {
+        self.readers.run(move |c| pulse::get(c, now)).await
+    }
+
+    async fn rung(&self) {
+        std::future::pending().await
+    }
+
+    async fn list_shards(&self) -> Result<Vec<ShardOwner>> {
+        self.readers.run(shards::list).await
     }
 
     async fn open_shards(&self, shards: &[ShardId], owner: &str) -> Result<Vec<ShardFence>> {

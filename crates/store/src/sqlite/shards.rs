@@ -5,6 +5,7 @@ use super::rows::Columns;
 use campanile_model::ids::JobId;
 use campanile_model::limits::SHARDS;
 use campanile_model::shard::{Epoch, ShardFence, ShardId, shard_of};
+use campanile_model::store::ShardOwner;
 use rusqlite::Connection;
 
 /// Bumps the epochs of `shards`.
@@ -16,6 +17,19 @@ pub(super) fn open(connection: &Connection, shards: &[ShardId], owner: &str) -> 
         fences.push(ShardFence { shard, epoch: Epoch(epoch as u64) });
     }
     Ok(fences)
+}
+
+/// Reads who owns which shard.
+pub(super) fn list(connection: &Connection) -> Done<Vec<ShardOwner>> {
+    let mut list = connection.prepare_cached(include_str!("sql/shards/list_owners.sql"))?;
+    let mut found = list.query([])?;
+    let mut owners = Vec::new();
+    while let Some(row) = found.next()? {
+        let mut columns = Columns::of(row);
+        let fence = ShardFence { shard: ShardId(columns.next()?), epoch: Epoch(columns.number()?) };
+        owners.push(ShardOwner { fence, owner: columns.next()? });
+    }
+    Ok(owners)
 }
 
 /// A set of shards.

@@ -1,0 +1,209 @@
+//! Connections that are shared, and transactions whose outcome is always found out.
+//!
+//! A transaction that collides with another is tried again. One whose connection is lost while it commits may have
+//! happened or not: then the server is asked, by the transaction's number, as soon as it can be reached. Only when it
+//! cannot be asked in time is the outcome `OutcomeUnknown`.
+
+use crate::failure::{Done, Failure, classify};
+use crate::target::{Options, Target};
+use campanile_model::{Error, Kind, Result};
+use deadpool_postgres::{Manager, ManagerConfig, Object, PoolError, RecyclingMethod, Runtime, Timeouts};
+use futures_util::future::BoxFuture;
+use std::time::Duration;
+use tokio_postgres::{Row, Statement};
+use tokio_postgres::types::ToSql;
+
+/// How often a transaction that collided is tried again.
+const TRIES_MAX: u32 = 8;
+/// How long a lost outcome is asked for, and how long one waits between two questions.
+const ASK: (Duration, Duration) = (Duration::from_secs(10), Duration::from_millis(50));
+/// How long to wait for a free connection.
+const FREE: Duration = Duration::from_secs(30);
+
+/// Connections to one database.
+#[derive(Clone)]
+pub struct Pool {
+    pool: deadpool_postgres::Pool,
+    target: Target,
+}
+
+/// What is done in a transaction: `|tx, what| Box::pin(claims::claim(tx, what))`. It may be done several times.
+pub type Write<A, T> = for<'a> fn(&'a Tx<'a>, &'a A) -> BoxFuture<'a, Done<T>>;
+
+/// What became of a transaction.
+type Tried<T> = std::result::Result<T, (Failure, Option<(T, Option<String>)>)>;
+
+/// A transaction.
+pub struct Tx<'c>(deadpool_postgres::Transaction<'c>);
+
+impl Pool {
+    /// A pool of connections that are made as they are needed.
+    pub fn new(options: &Options) -> Result<Self> {
+        let target = Target::new(options)?;
+        let manager = Manager::from_config(
+            target.config.clone(),
+            target.tls.clone(),
+            ManagerConfig { recycling_method: RecyclingMethod::Fast },
+        );
+        let connect = Duration::from_millis(options.connect_ms);
+        let timeouts = Timeouts { wait: Some(FREE), create: Some(connect), recycle: Some(connect) };
+        let pool = deadpool_postgres::Pool::builder(manager)
+            .max_size(options.connections)
+            .timeouts(timeouts)
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|error| Error::new(Kind::Bug, format!("cannot make a pool: {error}")))?;
+        Ok(Self { pool, target })
+    }
+
+    /// The database.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// A connection, for reads and single statements.
+    pub async fn get(&self) -> Result<Object> {
+        self.pool.get().await.map_err(|error| self.refused(error))
+    }
+
+    fn refused(&self, error: PoolError) -> Error {
+        match error {
+            PoolError::Backend(error) => classify(&error, self.target.location()),
+            other => Error::new(Kind::Unavailable, format!("no connection to {}: {other}", self.target.location()))
+                .with_code("store_unreachable"),
+        }
+    }
+
+    /// Reads rows by a statement that is prepared once per connection.
+    pub async fn query(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>> {
+        let client = self.get().await?;
+        let read = async {
+            let statement = client.prepare_cached(sql).await?;
+            client.query(&statement, params).await
+        };
+        read.await.map_err(|error| classify(&error, self.target.location()))
+    }
+
+    /// Runs one statement that changes at most what it can change again: its outcome is not asked for.
+    pub async fn execute(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<u64> {
+        let client = self.get().await?;
+        let run = async {
+            let statement = client.prepare_cached(sql).await?;
+            client.execute(&statement, params).await
+        };
+        run.await.map_err(|error| classify(&error, self.target.location()))
+    }
+
+    /// Runs `write` on `what` in a transaction, and again as long as it collides with others. An error means that nothing of it
+    /// happened, unless its kind is `OutcomeUnknown`.
+    pub async fn write<A, T>(&self, what: &A, write: Write<A, T>) -> Result<T>
+    where
+        A: ?Sized + Sync,
+    {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let (failure, in_commit) = match self.try_once(what, write).await? {
+                Ok(answer) => return Ok(answer),
+                Err(failed) => failed,
+            };
+            match in_commit {
+                Some((answer, number)) if failure.is_lost() => {
+                    if self.has_happened(number.as_deref()).await? {
+                        return Ok(answer);
+                    }
+                }
+                _ if failure.is_collision() && tries < TRIES_MAX => {}
+                _ => return Err(failure.into_error(self.target.location())),
+            }
+        }
+    }
+
+    /// One transaction: its answer; or why there is none, with the answer and the number of one that failed in its commit.
+    async fn try_once<A, T>(&self, what: &A, write: Write<A, T>) -> Result<Tried<T>>
+    where
+        A: ?Sized + Sync,
+    {
+        let mut client = self.get().await?;
+        let began = client.build_transaction().start().await;
+        let tx = Tx(began.map_err(|error| classify(&error, self.target.location()))?);
+        let done = async {
+            let answer = write(&tx, what).await?;
+            Ok::<_, Failure>((answer, tx.number().await?))
+        };
+        match done.await {
+            Err(failure) => {
+                // Rolled back before the connection goes to somebody else, not after.
+                let _ = tx.0.rollback().await;
+                Ok(Err((failure, None)))
+            }
+            Ok((answer, number)) => match tx.0.commit().await {
+                Ok(()) => Ok(Ok(answer)),
+                Err(error) => Ok(Err((Failure::Sql(error), Some((answer, number))))),
+            },
+        }
+    }
+
+    /// Whether a transaction happened whose commit was not answered. One without a number wrote nothing.
+    async fn has_happened(&self, number: Option<&str>) -> Result<bool> {
+        let Some(number) = number else { return Ok(false) };
+        tracing::warn!(number, "the connection was lost in a commit; asking what became of it");
+        let asked = async {
+            loop {
+                let status = self.query("SELECT pg_xact_status($1::text::xid8)", &[&number]).await;
+                match status.ok().and_then(|rows| rows.first().and_then(|row| row.get::<_, Option<String>>(0))).as_deref() {
+                    Some("committed") => return true,
+                    Some("aborted") => return false,
+                    // Unreachable, or its session has not noticed yet that we are gone.
+                    _ => tokio::time::sleep(ASK.1).await,
+                }
+            }
+        };
+        let location = self.target.location();
+        tokio::time::timeout(ASK.0, asked).await.map_err(|_| {
+            let message = format!("lost {location} while it committed, and it cannot be asked what became of that");
+            Error::new(Kind::OutcomeUnknown, message).with_code("store_unreachable")
+        })
+    }
+}
+
+impl Tx<'_> {
+    /// A statement that is prepared once per connection.
+    pub async fn prepare(&self, sql: &str) -> Done<Statement> {
+        Ok(self.0.prepare_cached(sql).await?)
+    }
+
+    /// Reads rows.
+    pub async fn query(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Done<Vec<Row>> {
+        let statement = self.prepare(sql).await?;
+        Ok(self.0.query(&statement, params).await?)
+    }
+
+    /// Reads a row, if there is one.
+    pub async fn query_opt(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Done<Option<Row>> {
+        let statement = self.prepare(sql).await?;
+        Ok(self.0.query_opt(&statement, params).await?)
+    }
+
+    /// Writes; answers how many rows.
+    pub async fn execute(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Done<u64> {
+        let statement = self.prepare(sql).await?;
+        Ok(self.0.execute(&statement, params).await?)
+    }
+
+    /// Runs several statements without parameters.
+    pub async fn batch(&self, sql: &str) -> Done<()> {
+        Ok(self.0.batch_execute(sql).await?)
+    }
+
+    /// What `COPY` and others need.
+    pub fn raw(&self) -> &deadpool_postgres::Transaction<'_> {
+        &self.0
+    }
+
+    /// The transaction's number; none if it has written nothing.
+    async fn number(&self) -> Done<Option<String>> {
+        let row = self.query("SELECT pg_current_xact_id_if_assigned()::text", &[]).await?;
+        Ok(row.first().and_then(|row| row.get(0)))
+    }
+}

@@ -1,0 +1,205 @@
+//! How the stores write down what has no column type of its own: schedules, tags, blackouts, histograms, modes. The same in every
+//! store, so that an installation can be copied from one to another.
+
+use campanile_model::catch_up::CatchUpMode;
+use campanile_model::job::Blackout;
+use campanile_model::schedule::Schedule;
+use campanile_model::stats::BUCKETS;
+use campanile_model::time::Timestamp;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Texts that many rows share (plans, pools, configs): each is allocated once per query.
+#[derive(Default)]
+pub(crate) struct Texts {
+    known: HashSet<Arc<str>>,
+    /// The ones asked for last: neighbours mostly share theirs.
+    last: [Option<Arc<str>>; 4],
+    turn: usize,
+    pub(crate) no_blackouts: Arc<[Blackout]>,
+}
+
+impl Texts {
+    /// More different ones than this are not worth remembering.
+    const COUNT_MAX: usize = 1_024;
+    /// Longer ones are hardly shared, and cost to hash.
+    const BYTES_MAX: usize = 256;
+
+    pub(crate) fn share(&mut self, text: &str) -> Arc<str> {
+        if text.len() > Self::BYTES_MAX {
+            return text.into();
+        }
+        if let Some(last) = self.last.iter().flatten().find(|last| ***last == *text) {
+            return last.clone();
+        }
+        let shared = match self.known.get(text) {
+            Some(known) => known.clone(),
+            None => text.into(),
+        };
+        if self.known.len() < Self::COUNT_MAX {
+            self.known.insert(shared.clone());
+        }
+        self.last[self.turn % self.last.len()] = Some(shared.clone());
+        self.turn += 1;
+        shared
+    }
+}
+
+/// The number of a catch-up mode and its count; never reused.
+pub(crate) fn catch_up_code(mode: CatchUpMode) -> (u8, u32) {
+    match mode {
+        CatchUpMode::None => (0, 0),
+        CatchUpMode::Last => (1, 0),
+        CatchUpMode::All => (2, 0),
+        CatchUpMode::LastN(n) => (3, n),
+        CatchUpMode::Coalesced => (4, 0),
+    }
+}
+
+/// Ranges of milliseconds, a line each.
+pub(crate) fn encode_blackouts(blackouts: &[Blackout]) -> String {
+    let lines: Vec<_> = blackouts.iter().map(|b| format!("{} {}", b.from.millis(), b.to.millis())).collect();
+    lines.join("\n")
+}
+
+pub(crate) fn decode_blackouts(text: &str) -> Option<Arc<[Blackout]>> {
+    let instant = |text: &str| text.parse().ok().map(Timestamp::from_millis);
+    let range = |line: &str| {
+        let (from, to) = line.split_once(' ')?;
+        Some(Blackout { from: instant(from)?, to: instant(to)? })
+    };
+    text.lines().map(range).collect()
+}
+
+/// The mode of a number and its count.
+pub(crate) fn catch_up_mode(code: u8, n: u32) -> Option<CatchUpMode> {
+    Some(match code {
+        0 => CatchUpMode::None,
+        1 => CatchUpMode::Last,
+        2 => CatchUpMode::All,
+        3 => CatchUpMode::LastN(n),
+        4 => CatchUpMode::Coalesced,
+        _ => return None,
+    })
+}
+
+/// The counts of a histogram, as a rollup stores them: 32 bits each, little-endian, without zeros at the end.
+pub(crate) fn encode_histogram(counts: &[u64; BUCKETS]) -> Vec<u8> {
+    let used = counts.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
+    let narrow = |count: &u64| u32::try_from(*count).unwrap_or(u32::MAX).to_le_bytes();
+    counts[..used].iter().flat_map(narrow).collect()
+}
+
+/// The same back.
+pub(crate) fn decode_histogram(bytes: &[u8]) -> [u64; BUCKETS] {
+    let mut counts = [0; BUCKETS];
+    for (count, bytes) in counts.iter_mut().zip(bytes.as_chunks().0) {
+        *count = u64::from(u32::from_le_bytes(*bytes));
+    }
+    counts
+}
+
+/// Tags have no control characters, so a line each.
+pub(crate) fn encode_tags(tags: &[String]) -> String {
+    tags.join("\n")
+}
+
+pub(crate) fn decode_tags(text: &str) -> Vec<String> {
+    text.split('\n').filter(|tag| !tag.is_empty()).map(str::to_owned).collect()
+}
+
+/// What the user wrote, on one line: the kind, then its fields; the expression is last because it may contain anything.
+pub(crate) fn encode_schedule(schedule: &Schedule) -> String {
+    match schedule {
+        Schedule::Cron { expression, zone, dst_gap, dst_fold } => {
+            format!("cron {} {} {zone} {expression}", dst_gap.as_str(), dst_fold.as_str())
+        }
+        Schedule::Every { every_ms, phase_ms } => format!("every {every_ms} {phase_ms}"),
+        Schedule::At { at } => format!("at {}", at.millis()),
+        Schedule::After { delay_ms } => format!("after {delay_ms}"),
+        Schedule::None => "none".into(),
+    }
+}
+
+pub(crate) fn decode_schedule(text: &str) -> Option<Schedule> {
+    let (kind, rest) = text.split_once(' ').unwrap_or((text, ""));
+    Some(match kind {
+        "cron" => {
+            let mut fields = rest.splitn(4, ' ');
+            Schedule::Cron {
+                dst_gap: fields.next()?.parse().ok()?,
+                dst_fold: fields.next()?.parse().ok()?,
+                zone: fields.next()?.into(),
+                expression: fields.next()?.into(),
+            }
+        }
+        "every" => {
+            let (every, phase) = rest.split_once(' ')?;
+            Schedule::Every { every_ms: every.parse().ok()?, phase_ms: phase.parse().ok()? }
+        }
+        "at" => Schedule::At { at: Timestamp::from_millis(rest.parse().ok()?) },
+        "after" => Schedule::After { delay_ms: rest.parse().ok()? },
+        "none" => Schedule::None,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use campanile_model::schedule::{DstFold, DstGap};
+
+    #[test]
+    fn schedules_come_back_as_they_were_written() {
+        let schedules = [
+            Schedule::Cron {
+                expression: "  0 3 * *\t* ".into(),
+                zone: "Europe/Berlin".into(),
+                dst_gap: DstGap::Shift,
+                dst_fold: DstFold::Both,
+            },
+            Schedule::Cron {
+                expression: String::new(),
+                zone: String::new(),
+                dst_gap: DstGap::NextValid,
+                dst_fold: DstFold::First,
+            },
+            Schedule::Every { every_ms: 1_000, phase_ms: 7 },
+            Schedule::At { at: Timestamp::from_millis(-5) },
+            Schedule::After { delay_ms: u64::MAX },
+            Schedule::None,
+        ];
+        for schedule in schedules {
+            assert_eq!(decode_schedule(&encode_schedule(&schedule)), Some(schedule));
+        }
+        for text in ["", "cron", "cron a b c", "every 1", "at x", "weekly"] {
+            assert_eq!(decode_schedule(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn blackouts_and_histograms_come_back_as_they_were_written() {
+        let blackout = |from, to| Blackout { from: Timestamp::from_millis(from), to: Timestamp::from_millis(to) };
+        for blackouts in [vec![blackout(0, 1)], vec![blackout(-5, i64::MAX), blackout(7, 9)]] {
+            assert_eq!(decode_blackouts(&encode_blackouts(&blackouts)).as_deref(), Some(&blackouts[..]));
+        }
+        assert_eq!(encode_blackouts(&[]), "");
+        for text in ["1", "1 x", "1 2 3"] {
+            assert_eq!(decode_blackouts(text), None, "{text}");
+        }
+        let mut counts = [0; BUCKETS];
+        assert_eq!(encode_histogram(&counts), [0u8; 0]);
+        (counts[0], counts[7]) = (3, 1 << 20);
+        assert_eq!(encode_histogram(&counts).len(), 32);
+        assert_eq!(decode_histogram(&encode_histogram(&counts)), counts);
+        counts[BUCKETS - 1] = u64::MAX;
+        assert_eq!(decode_histogram(&encode_histogram(&counts))[BUCKETS - 1], u64::from(u32::MAX));
+    }
+
+    #[test]
+    fn tags_come_back_in_their_order() {
+        for tags in [vec![], vec!["a".to_owned()], vec!["b c".to_owned(), "a".to_owned()]] {
+            assert_eq!(decode_tags(&encode_tags(&tags)), tags);
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Not written yet.
+#![allow(unused, reason = "not written yet")]
+use super::*;
+use campanile_pg::{Failure, Tx};
+use campanile_model::store::Idempotency;
+
+pub(super) async fn load(pool: &Pool, query: &DueQuery) -> Done<Vec<PlannedJob>> {
+    Err(Failure::corrupt("not written yet"))
+}
+

@@ -1,0 +1,378 @@
+-- Timestamps are milliseconds since the Unix epoch, UTC. Ids are uuids whose first 48 bits are such an instant. States, kinds and
+-- reasons are the codes of `model` (int2); all other numbers are int8, those of 64 bits stored bit for bit. Tables and
+-- columns have the names that the embedded store gives them, so that an installation can be copied from there.
+
+CREATE TABLE tenants (
+    id   int8 PRIMARY KEY,
+    name text NOT NULL UNIQUE
+);
+INSERT INTO tenants (id, name) VALUES (1, 'default');
+
+-- Numbers that grow in the order of commits: whoever takes one holds the row until it commits. `change_seq` orders the writes of
+-- jobs, `limits` counts those of limits; `live_jobs` is the count of jobs that are not deleted.
+CREATE TABLE counters (
+    name  text PRIMARY KEY,
+    value int8 NOT NULL
+) WITH (fillfactor = 10);
+INSERT INTO counters (name, value) VALUES ('change_seq', 0), ('live_jobs', 0), ('limits', 0);
+
+-- Fences of attempts. They need not be in the order of commits: those of one execution are, because its row is locked.
+CREATE SEQUENCE fences AS int8 CACHE 1;
+
+CREATE TABLE meta (
+    key   text PRIMARY KEY,
+    value text NOT NULL
+);
+
+CREATE TABLE shards (
+    shard int8 PRIMARY KEY,
+    epoch int8 NOT NULL,
+    owner text NOT NULL
+) WITH (fillfactor = 20);
+
+-- Nodes that are alive. The coordinator's.
+CREATE TABLE members (
+    node            text PRIMARY KEY,
+    roles           text NOT NULL,
+    version         text NOT NULL,
+    address         text NOT NULL,
+    started_at      int8 NOT NULL,
+    seen_at         int8 NOT NULL,
+    clock_offset_ms int8 NOT NULL,
+    lag_ms          int8 NOT NULL,
+    shards          int8 NOT NULL
+) WITH (fillfactor = 20);
+
+-- `shard` is `shard_of(id)`.
+CREATE TABLE jobs (
+    id                 uuid PRIMARY KEY,
+    shard              int2 NOT NULL,
+    tenant             int8 NOT NULL,
+    version            int8 NOT NULL,
+    state              int2 NOT NULL,
+    updated_at         int8 NOT NULL,
+    plan               text NOT NULL,
+    next_fire_at       int8,
+    fires_left         int8,
+    ends_at            int8,
+    spread_ms          int8 NOT NULL,
+    priority           int2 NOT NULL,
+    pool               text NOT NULL,
+    action_kind        int2 NOT NULL,
+    target             text NOT NULL,
+    catch_up_mode      int2 NOT NULL,
+    catch_up_n         int8 NOT NULL,
+    catch_up_age_ms    int8 NOT NULL,
+    catch_up_drip_ms   int8 NOT NULL,
+    overlap            int2 NOT NULL,
+    start_within_ms    int8,
+    finish_within_ms   int8,
+    success_every_ms   int8,
+    blackouts          text NOT NULL,
+    change_seq         int8 NOT NULL,
+    name               text COLLATE "C" NOT NULL,
+    schedule           text NOT NULL,
+    starts_at          int8,
+    max_fires          int8,
+    max_attempts       int8 NOT NULL,
+    backoff            int2 NOT NULL,
+    initial_delay_ms   int8 NOT NULL,
+    max_delay_ms       int8 NOT NULL,
+    total_timeout_ms   int8,
+    timeout_ms         int8 NOT NULL,
+    tags               text NOT NULL,
+    created_at         int8 NOT NULL,
+    paused_until       int8,
+    action_config      text NOT NULL,
+    payload            text NOT NULL
+);
+-- Names are unique among jobs that are not deleted (state 2).
+CREATE UNIQUE INDEX jobs_name ON jobs (tenant, name) WHERE state <> 2;
+CREATE INDEX jobs_due ON jobs (next_fire_at, id) INCLUDE (shard) WHERE next_fire_at IS NOT NULL;
+CREATE INDEX jobs_changed ON jobs (change_seq);
+CREATE INDEX jobs_resumable ON jobs (paused_until) WHERE paused_until IS NOT NULL;
+
+-- One row per fire. `wake_at` is when somebody should look at it next: due, backoff over, or lease over. Partitioned by the day of
+-- the id's instant, and what hangs on executions likewise, so that what is old is dropped and not deleted; what belongs to no
+-- day that has a partition is in the default one. `watched`: bit 0 for a watch of the start, 1 of the end.
+CREATE TABLE executions (
+    id                  uuid NOT NULL,
+    tenant              int8 NOT NULL,
+    job_id              uuid NOT NULL,
+    job_version         int8 NOT NULL,
+    fire_at             int8 NOT NULL,
+    kind                int2 NOT NULL,
+    state               int2 NOT NULL,
+    reason              int2,
+    attempt             int8 NOT NULL,
+    fence               int8 NOT NULL,
+    priority            int2 NOT NULL,
+    pool                text NOT NULL,
+    action              int2 NOT NULL,
+    wake_at             int8 NOT NULL,
+    fired_at            int8 NOT NULL,
+    started_at          int8,
+    finished_at         int8,
+    worker              text,
+    outcome             int2,
+    error_kind          text,
+    error_message       text,
+    target              text NOT NULL,
+    overlap             int2 NOT NULL,
+    covers_from         int8,
+    queued_at           int8,
+    claimed_at          int8,
+    first_started_at    int8,
+    error_fp            int8,
+    deliveries          int8 NOT NULL,
+    losses              int8 NOT NULL,
+    attempts_from       int8 NOT NULL,
+    cancel_requested_at int8,
+    cancel_reason       int2,
+    note                text,
+    watched             int2 NOT NULL,
+    PRIMARY KEY (id)
+) PARTITION BY RANGE (id);
+CREATE TABLE executions_rest PARTITION OF executions DEFAULT;
+-- The codes in the next lines are the only place where SQL spells states (and the queries that use them): a test compares
+-- them with `lifecycle`. 0, 1 and 3 wait, 2 runs, 4 succeeded, 5 is dead.
+CREATE INDEX executions_waiting ON executions (wake_at, id) WHERE state < 4 AND state <> 2;
+CREATE INDEX executions_running ON executions (wake_at, id) WHERE state = 2;
+CREATE INDEX executions_unhappy ON executions (id) WHERE state > 4;
+CREATE INDEX executions_dead ON executions (tenant, error_fp, id) WHERE state = 5;
+CREATE INDEX executions_job ON executions (job_id, id);
+
+-- Attempts that did not end their execution. The newest one lives in the execution's own row, so that a success at the first
+-- try costs no row here. A snooze keeps the number of its attempt, therefore the fence is the key.
+CREATE TABLE attempts (
+    execution_id  uuid NOT NULL,
+    fence         int8 NOT NULL,
+    tenant        int8 NOT NULL,
+    attempt       int8 NOT NULL,
+    worker        text,
+    started_at    int8 NOT NULL,
+    finished_at   int8 NOT NULL,
+    outcome       int2 NOT NULL,
+    error_kind    text,
+    error_message text,
+    PRIMARY KEY (execution_id, fence)
+) PARTITION BY RANGE (execution_id);
+CREATE TABLE attempts_rest PARTITION OF attempts DEFAULT;
+
+-- What targets answered.
+CREATE TABLE responses (
+    execution_id uuid NOT NULL,
+    fence        int8 NOT NULL,
+    tenant       int8 NOT NULL,
+    status       int8 NOT NULL,
+    truncated    bool NOT NULL,
+    body         bytea NOT NULL,
+    PRIMARY KEY (execution_id, fence)
+) PARTITION BY RANGE (execution_id);
+CREATE TABLE responses_rest PARTITION OF responses DEFAULT;
+
+-- What attempts tell about themselves: the newest of it, and their logs.
+CREATE TABLE progress (
+    execution_id uuid NOT NULL,
+    fence        int8 NOT NULL,
+    fraction     float8,
+    message      text,
+    checkpoint   text,
+    at           int8 NOT NULL,
+    PRIMARY KEY (execution_id)
+) PARTITION BY RANGE (execution_id);
+CREATE TABLE progress_rest PARTITION OF progress DEFAULT;
+
+CREATE TABLE logs (
+    execution_id uuid NOT NULL,
+    seq          int8 NOT NULL,
+    fence        int8 NOT NULL,
+    at           int8 NOT NULL,
+    level        text NOT NULL,
+    message      text NOT NULL,
+    PRIMARY KEY (execution_id, seq)
+) PARTITION BY RANGE (execution_id);
+CREATE TABLE logs_rest PARTITION OF logs DEFAULT;
+
+-- Fires in [from_at, to_at] without an execution were skipped.
+CREATE TABLE skips (
+    job_id      uuid NOT NULL,
+    to_at       int8 NOT NULL,
+    from_at     int8 NOT NULL,
+    reason      int2 NOT NULL,
+    tenant      int8 NOT NULL,
+    recorded_at int8 NOT NULL,
+    PRIMARY KEY (job_id, to_at, from_at, reason)
+);
+CREATE INDEX skips_recorded ON skips (recorded_at);
+
+-- Remembered answers to callers' keys.
+CREATE TABLE idempotency (
+    tenant      int8 NOT NULL,
+    scope       text NOT NULL,
+    key         text NOT NULL,
+    fingerprint bytea NOT NULL,
+    status      int8 NOT NULL,
+    body        text NOT NULL,
+    expires_at  int8 NOT NULL,
+    PRIMARY KEY (tenant, scope, key)
+);
+CREATE INDEX idempotency_expiry ON idempotency (expires_at);
+
+-- How many executions are in which state: the sum of `n`. Every batch appends what it changes, so that nobody waits for
+-- anybody; now and then the rows of a pool and state become one.
+CREATE TABLE counts (
+    tenant int8 NOT NULL,
+    pool   text NOT NULL,
+    state  int2 NOT NULL,
+    n      int8 NOT NULL
+);
+CREATE INDEX counts_pool ON counts (tenant, pool, state);
+
+-- What happened in a minute: the sum of its rows, which are appended and folded like counts. The histograms are counts of 32
+-- bits, little-endian, by `stats::bucket`; zeros at the end are cut.
+CREATE TABLE rollups (
+    minute    int8 NOT NULL,
+    tenant    int8 NOT NULL,
+    pool      text NOT NULL,
+    target    text NOT NULL,
+    succeeded int8 NOT NULL,
+    failed    int8 NOT NULL,
+    dead      int8 NOT NULL,
+    cancelled int8 NOT NULL,
+    skipped   int8 NOT NULL,
+    lateness  bytea NOT NULL,
+    duration  bytea NOT NULL
+);
+CREATE INDEX rollups_minute ON rollups (minute, tenant, pool, target);
+
+-- Dead executions by what they died of; a group that is empty has no row.
+CREATE TABLE dead_groups (
+    tenant      int8 NOT NULL,
+    fingerprint int8 NOT NULL,
+    target      text NOT NULL,
+    kind        text NOT NULL,
+    message     text NOT NULL,
+    n           int8 NOT NULL,
+    first_at    int8 NOT NULL,
+    last_at     int8 NOT NULL,
+    sample      uuid NOT NULL,
+    PRIMARY KEY (tenant, fingerprint)
+);
+CREATE INDEX dead_groups_recent ON dead_groups (tenant, last_at);
+
+-- Runs that may not overlap and are not over: the one whose turn it is (`started`), and those that wait for theirs, in the order
+-- of their ids. Jobs whose runs may overlap have no rows here.
+CREATE TABLE overlaps (
+    job_id       uuid NOT NULL,
+    execution_id uuid NOT NULL,
+    started      bool NOT NULL,
+    PRIMARY KEY (job_id, execution_id)
+);
+
+-- Limits of pools (scope 0) and targets (scope 1).
+CREATE TABLE capacities (
+    tenant           int8 NOT NULL,
+    scope            int2 NOT NULL,
+    name             text COLLATE "C" NOT NULL,
+    slots            int8,
+    per_second_milli int8,
+    paused           bool NOT NULL,
+    updated_at       int8 NOT NULL,
+    PRIMARY KEY (tenant, scope, name)
+);
+
+-- Who wants to hear of what; bit n of `events` stands for the event kind with code n.
+CREATE TABLE endpoints (
+    id         uuid PRIMARY KEY,
+    tenant     int8 NOT NULL,
+    url        text NOT NULL,
+    events     int8 NOT NULL,
+    job_id     uuid,
+    tag        text,
+    paused     bool NOT NULL,
+    created_at int8 NOT NULL
+);
+CREATE INDEX endpoints_tenant ON endpoints (tenant, id);
+
+-- Events on their way, one row per endpoint. Numbers are never used again: they are the events' identity towards the endpoint.
+CREATE TABLE outbox (
+    seq          int8 GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY,
+    tenant       int8 NOT NULL,
+    endpoint_id  uuid NOT NULL,
+    kind         int2 NOT NULL,
+    job_id       uuid NOT NULL,
+    execution_id uuid,
+    at           int8 NOT NULL,
+    data         text NOT NULL,
+    state        int2 NOT NULL,
+    tries        int8 NOT NULL,
+    next_at      int8 NOT NULL,
+    status       int8,
+    error        text
+);
+CREATE INDEX outbox_endpoint ON outbox (endpoint_id, seq);
+-- State 0 waits; a test compares.
+CREATE INDEX outbox_waiting ON outbox (endpoint_id, next_at, seq) WHERE state = 0;
+CREATE INDEX outbox_ended ON outbox (at) WHERE state > 0;
+
+-- Instants by which executions must have started (kind 0) or ended (kind 1). A row that is still there then is broken.
+CREATE TABLE watches (
+    execution_id uuid NOT NULL,
+    kind         int2 NOT NULL,
+    job_id       uuid NOT NULL,
+    tenant       int8 NOT NULL,
+    due_at       int8 NOT NULL,
+    PRIMARY KEY (execution_id, kind)
+);
+CREATE INDEX watches_due ON watches (due_at);
+
+-- Instants by which jobs must have succeeded again. Every success moves its job's row.
+CREATE TABLE success_watches (
+    job_id   uuid PRIMARY KEY,
+    tenant   int8 NOT NULL,
+    every_ms int8 NOT NULL,
+    due_at   int8 NOT NULL
+);
+CREATE INDEX success_watches_due ON success_watches (due_at);
+
+-- Jobs with a dead execution or a broken expectation since their last success.
+CREATE TABLE failing (
+    job_id uuid PRIMARY KEY,
+    tenant int8 NOT NULL,
+    since  int8 NOT NULL
+);
+
+-- Work on many executions; `spec` and `progress` are the engine's.
+CREATE TABLE operations (
+    id         uuid PRIMARY KEY,
+    tenant     int8 NOT NULL,
+    kind       int2 NOT NULL,
+    state      int2 NOT NULL,
+    created_at int8 NOT NULL,
+    updated_at int8 NOT NULL,
+    spec       text NOT NULL,
+    progress   text NOT NULL
+);
+CREATE INDEX operations_tenant ON operations (tenant, id);
+-- State 0 is at work; a test compares.
+CREATE INDEX operations_running ON operations (id) WHERE state = 0;
+
+-- What is ready to run, on its way to whoever runs it: the queue's. Not logged, because the store knows all of it: after a
+-- crash of the server it is empty, and what waited is published again.
+CREATE UNLOGGED TABLE ready (
+    seq          int8 GENERATED BY DEFAULT AS IDENTITY,
+    runner       int2 NOT NULL,
+    pool         text NOT NULL,
+    priority     int2 NOT NULL,
+    tenant       int8 NOT NULL,
+    execution_id uuid NOT NULL,
+    job_id       uuid NOT NULL,
+    fire_at      int8 NOT NULL,
+    job_version  int8 NOT NULL,
+    attempt      int8 NOT NULL,
+    action       int2 NOT NULL,
+    target       text NOT NULL,
+    queued_at    int8
+) WITH (autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX ready_turn ON ready (runner, pool, priority, tenant, seq);

@@ -1,0 +1,456 @@
+//! The store in PostgreSQL: any number of nodes write side by side, and every acknowledged write is on the server's disk.
+//!
+//! # How a write works
+//! In one transaction: what the batch is about is locked and read (by one statement each, in the order of ids), judged in
+//! memory in the order of the batch (`sheet`), and what changed is written back (by one statement per table). So a batch
+//! costs a handful of round trips however large it is, and two batches that touch the same rows wait for each other and
+//! never for a cycle: jobs whose runs must not overlap are locked first, by an advisory lock each, in their order; then
+//! rows, in the order of their ids; then groups and counters.
+//!
+//! # Crash story
+//! A commit is answered when its log is on disk. Where the connection is lost before the answer, the server is asked by the
+//! transaction's number (`campanile_pg::pool`). A node that is stopped inside a transaction holds others up until the
+//! server ends that, after `idle_in_transaction_session_timeout`, or until its successor ends its sessions.
+//!
+//! # Who may write
+//! Owners of shards fire under epochs: `fire` locks the rows of its shards (`FOR SHARE`), so that a take-over, which updates them,
+//! waits for it, and refuses it if it came first. A job is changed under an advisory lock that claims share: a job that was
+//! changed or deleted before a claim is seen by it.
+//!
+//! Reading order: `migrations`, `partitions`; then the verbs by noun, as in the embedded store, with `sheet` for what every change
+//! of state reads and writes and `effects` for what follows from it; then lists and upkeep.
+
+mod migrations;
+mod partitions;
+mod jobs;
+mod gather;
+mod due;
+mod pulse;
+mod shards;
+mod sheet;
+mod executions;
+mod claims;
+mod attempts;
+mod leases;
+mod overlaps;
+mod capacities;
+mod cancels;
+mod dead;
+mod progress;
+mod effects;
+mod keys;
+mod listing;
+mod stats;
+mod prune;
+mod reconcile;
+mod operations;
+mod endpoints;
+mod outbox;
+mod watches;
+mod rows;
+
+use campanile_model::capacity::{Capacity, Count, Scope};
+use campanile_model::error::{Error, Kind, Result};
+use campanile_model::execution::{Attempt, Execution, LogLine, Progress};
+use campanile_model::ids::{EndpointId, ExecutionId, JobId, OperationId, TenantId};
+use campanile_model::job::Job;
+use campanile_model::limits;
+use campanile_model::notify::{Broken, Delivery, Endpoint, Tried};
+use campanile_model::operation::{Operation, OperationState};
+use campanile_model::shard::{ShardFence, ShardId};
+use campanile_model::stats::{Rollup, StatsQuery};
+use campanile_model::store::{
+    Answer, Applied, CancelBatch, Cancelled, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DeadGroup,
+    Deferral, DueQuery, ExecutionPage, ExecutionQuery, Extended, Extension, FireBatch, FireVerdict, JobKey, JobQuery,
+    JobWrite, Moved, Page, PlannedJob, Pruned, Pulse, Put, Replay, Retention, RunningAttempt, ShardOwner, Skip, Store, StoreStatus,
+    Waiting, WaitingQuery,
+};
+use campanile_model::time::Timestamp;
+use campanile_pg::{Done, Listener, Pool, Target};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+pub use campanile_pg::Options;
+
+/// The channel that is rung after jobs were written.
+const JOBS_BELL: &str = "jobs";
+/// The key under which `meta` keeps the zone database that the cursors were computed with.
+const ZONE_DATABASE: &str = "zone_database";
+
+/// Advisory locks, which belong to the whole database: the first half of their keys.
+#[derive(Copy, Clone, Debug)]
+struct Locks {
+    /// Changes of jobs (exclusive) against claims (shared); the second half is 0.
+    jobs: i32,
+    /// Runs of a job that must not overlap; the second half is of the job's id.
+    runs: i32,
+    /// Upkeep that one node does at a time; the second half says what.
+    upkeep: i32,
+}
+
+impl Locks {
+    fn of(target: &Target) -> Self {
+        Self { jobs: target.lock_class("jobs"), runs: target.lock_class("runs"), upkeep: target.lock_class("upkeep") }
+    }
+}
+
+/// A store in a PostgreSQL database.
+pub struct PostgresStore {
+    pool: Pool,
+    locks: Locks,
+    listener: Listener,
+    /// Job writes of many callers, gathered into few transactions: each of them holds the counter of changes.
+    puts: gather::Gather,
+    /// Executions that `claim` and `fire` released, for the next `complete` or `cancel` to tell.
+    untold: Mutex<Vec<Waiting>>,
+    /// Where the running passes of `prune` stand.
+    pruning: Mutex<prune::Progress>,
+}
+
+impl PostgresStore {
+    /// Connects, brings the schema up to date, and makes the partitions of the coming days.
+    pub async fn open(options: &Options) -> Result<Self> {
+        let pool = Pool::new(options)?;
+        migrations::run(&pool).await?;
+        partitions::ensure(&pool).await?;
+        let locks = Locks::of(pool.target());
+        let listener = Listener::start(pool.target(), &[JOBS_BELL]);
+        let puts = gather::Gather::start(pool.clone(), locks);
+        Ok(Self { pool, locks, listener, puts, untold: Mutex::default(), pruning: Mutex::default() })
+    }
+
+    /// Keeps released executions for the next caller who can dispatch them.
+    fn tell_later(&self, ready: Vec<Waiting>) {
+        if !ready.is_empty() {
+            self.untold.lock().extend(ready);
+        }
+    }
+
+    /// An answer of something that read.
+    fn told<T>(&self, done: Done<T>) -> Result<T> {
+        done.map_err(|failure| failure.into_error(self.pool.target().location()))
+    }
+}
+
+#[async_trait::async_trait]
+impl Store for PostgresStore {
+    async fn put_jobs(&self, writes: Vec<JobWrite>) -> Result<Vec<Put>> {
+        if writes.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.puts.put(writes).await
+    }
+
+    async fn get_jobs(&self, tenant: TenantId, keys: &[JobKey]) -> Result<Vec<Option<Job>>> {
+        self.told(jobs::get(&self.pool, tenant, keys).await)
+    }
+
+    async fn recall(&self, tenant: TenantId, scope: &str, key: &str, now: Timestamp) -> Result<Option<(u128, Answer)>> {
+        self.told(keys::recall(&self.pool, tenant, scope, key, now).await)
+    }
+
+    async fn list_jobs(&self, query: &JobQuery) -> Result<Page<Job>> {
+        self.told(jobs::list(&self.pool, query).await)
+    }
+
+    async fn load_resumable(&self, now: Timestamp, limit: usize) -> Result<Vec<Job>> {
+        self.told(jobs::load_resumable(&self.pool, now, limit).await)
+    }
+
+    async fn put_capacity(&self, capacity: Capacity) -> Result<()> {
+        self.pool.write(&capacity, |tx, capacity| Box::pin(capacities::put(tx, capacity))).await
+    }
+
+    async fn delete_capacity(&self, tenant: TenantId, scope: Scope, name: &str) -> Result<bool> {
+        let what = (tenant, scope, name.to_owned());
+        self.pool.write(&what, |tx, (tenant, scope, name)| Box::pin(capacities::delete(tx, *tenant, *scope, name))).await
+    }
+
+    async fn list_capacities(&self, tenant: Option<TenantId>) -> Result<Vec<Capacity>> {
+        self.told(capacities::list(&self.pool, tenant).await)
+    }
+
+    async fn counts(&self, tenant: Option<TenantId>) -> Result<Vec<Count>> {
+        self.told(capacities::counts(&self.pool, tenant).await)
+    }
+
+    async fn pulse(&self, now: Timestamp) -> Result<Pulse> {
+        self.told(pulse::get(&self.pool, now).await)
+    }
+
+    async fn rung(&self) {
+        self.listener.bell(JOBS_BELL).notified().await;
+    }
+
+    async fn list_shards(&self) -> Result<Vec<ShardOwner>> {
+        self.told(shards::list(&self.pool).await)
+    }
+
+    async fn open_shards(&self, shards: &[ShardId], owner: &str) -> Result<Vec<ShardFence>> {
+        if shards.is_empty() {
+            return Ok(Vec::new());
+        }
+        let what = (shards.to_vec(), owner.to_owned());
+        self.pool.write(&what, |tx, (shards, owner)| Box::pin(shards::open(tx, shards, owner))).await
+    }
+
+    async fn load_due(&self, query: &DueQuery) -> Result<Vec<PlannedJob>> {
+        self.told(due::load(&self.pool, query).await)
+    }
+
+    async fn load_changed(&self, since: ChangeSeq, limit: usize) -> Result<Changes> {
+        self.told(jobs::load_changed(&self.pool, since, limit).await)
+    }
+
+    async fn fire(&self, batch: FireBatch) -> Result<FireVerdict> {
+        if batch.fires.is_empty() && batch.skips.is_empty() {
+            return Ok(FireVerdict::Fired(Vec::new()));
+        }
+        let what = (self.locks, batch);
+        let (verdict, ready) =
+            self.pool.write(&what, |tx, (locks, batch)| Box::pin(executions::fire(tx, *locks, batch))).await?;
+        self.tell_later(ready);
+        Ok(verdict)
+    }
+
+    async fn advance(&self, fences: Arc<[ShardFence]>, cursors: Vec<CursorMove>) -> Result<()> {
+        if cursors.is_empty() {
+            return Ok(());
+        }
+        let what = (fences, cursors);
+        self.pool.write(&what, |tx, (fences, cursors)| Box::pin(jobs::advance(tx, fences, cursors))).await
+    }
+
+    async fn load_waiting(&self, query: &WaitingQuery) -> Result<Vec<Waiting>> {
+        self.told(executions::load_waiting(&self.pool, query).await)
+    }
+
+    async fn claim(&self, claims: Vec<Claim>) -> Result<Vec<Claimed>> {
+        if claims.is_empty() {
+            return Ok(Vec::new());
+        }
+        let what = (self.locks, claims);
+        let (verdicts, ready) =
+            self.pool.write(&what, |tx, (locks, claims)| Box::pin(claims::claim(tx, *locks, claims))).await?;
+        self.tell_later(ready);
+        Ok(verdicts)
+    }
+
+    async fn defer(&self, deferrals: Vec<Deferral>) -> Result<Vec<Applied>> {
+        if deferrals.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.pool.write(&deferrals, |tx, deferrals| Box::pin(leases::defer(tx, deferrals))).await
+    }
+
+    async fn extend(&self, extensions: Vec<Extension>) -> Result<Vec<Extended>> {
+        if extensions.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.pool.write(&extensions, |tx, extensions| Box::pin(leases::extend(tx, extensions))).await
+    }
+
+    async fn complete(&self, completions: Vec<Completion>) -> Result<Moved> {
+        if completions.is_empty() {
+            return Ok(Moved::default());
+        }
+        let what = (self.locks, completions);
+        let mut moved = self
+            .pool
+            .write(&what, |tx, (locks, completions)| Box::pin(attempts::complete(tx, *locks, completions)))
+            .await?;
+        moved.ready.append(&mut self.untold.lock());
+        Ok(moved)
+    }
+
+    async fn load_running(&self, executions: &[ExecutionId]) -> Result<Vec<Option<RunningAttempt>>> {
+        self.told(leases::load_running(&self.pool, executions).await)
+    }
+
+    async fn load_expired(&self, now: Timestamp, limit: usize) -> Result<Vec<RunningAttempt>> {
+        self.told(leases::load_expired(&self.pool, now, limit).await)
+    }
+
+    async fn load_orphans(&self, live_nodes: &[String], limit: usize) -> Result<Vec<RunningAttempt>> {
+        self.told(leases::load_orphans(&self.pool, live_nodes, limit).await)
+    }
+
+    async fn cancel(&self, batch: CancelBatch) -> Result<Cancelled> {
+        if batch.targets.is_empty() {
+            return Ok(Cancelled::default());
+        }
+        let what = (self.locks, batch);
+        let mut cancelled =
+            self.pool.write(&what, |tx, (locks, batch)| Box::pin(cancels::cancel(tx, *locks, batch))).await?;
+        cancelled.ready.append(&mut self.untold.lock());
+        Ok(cancelled)
+    }
+
+    async fn replay(&self, tenant: TenantId, replays: Vec<Replay>, now: Timestamp) -> Result<Moved> {
+        if replays.is_empty() {
+            return Ok(Moved::default());
+        }
+        let what = (self.locks, tenant, replays, now);
+        self.pool
+            .write(&what, |tx, (locks, tenant, replays, now)| {
+                Box::pin(dead::replay(tx, *locks, *tenant, replays, *now))
+            })
+            .await
+    }
+
+    async fn bury(
+        &self,
+        tenant: TenantId,
+        executions: Vec<ExecutionId>,
+        note: &str,
+        now: Timestamp,
+    ) -> Result<Vec<Applied>> {
+        if executions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let what = (tenant, executions, note.to_owned(), now);
+        self.pool
+            .write(&what, |tx, (tenant, executions, note, now)| {
+                Box::pin(dead::bury(tx, *tenant, executions, note, *now))
+            })
+            .await
+    }
+
+    async fn dead_groups(&self, tenant: TenantId, limit: usize) -> Result<Vec<DeadGroup>> {
+        self.told(dead::groups(&self.pool, tenant, limit).await)
+    }
+
+    async fn get_executions(&self, tenant: TenantId, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>> {
+        self.told(executions::get(&self.pool, tenant, ids).await)
+    }
+
+    async fn list_executions(&self, query: &ExecutionQuery) -> Result<ExecutionPage> {
+        self.told(listing::list(&self.pool, query, limits::SCAN_ROWS_MAX).await)
+    }
+
+    async fn list_attempts(&self, tenant: TenantId, execution: ExecutionId) -> Result<Vec<Attempt>> {
+        self.told(executions::list_attempts(&self.pool, tenant, execution).await)
+    }
+
+    async fn progress(&self, tenant: TenantId, execution: ExecutionId) -> Result<Option<Progress>> {
+        self.told(progress::get(&self.pool, tenant, execution).await)
+    }
+
+    async fn list_logs(
+        &self,
+        tenant: TenantId,
+        execution: ExecutionId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<(u64, LogLine)>> {
+        self.told(progress::list_logs(&self.pool, tenant, execution, after, limit).await)
+    }
+
+    async fn list_skips(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        within: Option<(Timestamp, Timestamp)>,
+        limit: usize,
+    ) -> Result<Vec<Skip>> {
+        self.told(listing::list_skips(&self.pool, tenant, job, within, limit).await)
+    }
+
+    async fn stats(&self, query: &StatsQuery) -> Result<Vec<Rollup>> {
+        self.told(stats::list(&self.pool, query).await)
+    }
+
+    async fn prune(&self, retention: &Retention, now: Timestamp, limit: usize) -> Result<Pruned> {
+        prune::prune(&self.pool, self.locks, &self.pruning, retention, now, limit).await
+    }
+
+    async fn reconcile(&self) -> Result<u64> {
+        reconcile::reconcile(&self.pool).await
+    }
+
+    async fn put_operation(&self, operation: Operation, expected: Option<OperationState>) -> Result<bool> {
+        let what = (operation, expected);
+        self.pool.write(&what, |tx, (operation, expected)| Box::pin(operations::put(tx, operation, *expected))).await
+    }
+
+    async fn get_operation(&self, tenant: TenantId, id: OperationId) -> Result<Option<Operation>> {
+        self.told(operations::get(&self.pool, tenant, id).await)
+    }
+
+    async fn list_operations(
+        &self,
+        tenant: TenantId,
+        before: Option<OperationId>,
+        limit: usize,
+    ) -> Result<Page<Operation>> {
+        self.told(operations::list(&self.pool, tenant, before, limit).await)
+    }
+
+    async fn load_operations(&self, limit: usize) -> Result<Vec<Operation>> {
+        self.told(operations::load(&self.pool, limit).await)
+    }
+
+    async fn put_endpoint(&self, endpoint: Endpoint) -> Result<()> {
+        self.pool.write(&endpoint, |tx, endpoint| Box::pin(endpoints::put(tx, endpoint))).await
+    }
+
+    async fn delete_endpoint(&self, tenant: TenantId, id: EndpointId) -> Result<bool> {
+        endpoints::delete(&self.pool, tenant, id).await
+    }
+
+    async fn list_endpoints(&self, tenant: TenantId) -> Result<Vec<Endpoint>> {
+        self.told(endpoints::list(&self.pool, tenant).await)
+    }
+
+    async fn load_deliveries(
+        &self,
+        now: Timestamp,
+        except: &[EndpointId],
+        limit: usize,
+    ) -> Result<Vec<(Delivery, Endpoint)>> {
+        self.told(outbox::load(&self.pool, now, except, limit).await)
+    }
+
+    async fn settle_deliveries(&self, tried: Vec<Tried>) -> Result<()> {
+        if tried.is_empty() {
+            return Ok(());
+        }
+        self.pool.write(&tried, |tx, tried| Box::pin(outbox::settle(tx, tried))).await
+    }
+
+    async fn list_deliveries(
+        &self,
+        tenant: TenantId,
+        endpoint: EndpointId,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Page<Delivery>> {
+        self.told(outbox::list(&self.pool, tenant, endpoint, before, limit).await)
+    }
+
+    async fn replay_delivery(&self, tenant: TenantId, endpoint: EndpointId, seq: u64, now: Timestamp) -> Result<bool> {
+        let what = (tenant, endpoint, seq, now);
+        self.pool
+            .write(&what, |tx, (tenant, endpoint, seq, now)| {
+                Box::pin(outbox::replay(tx, *tenant, *endpoint, *seq, *now))
+            })
+            .await
+    }
+
+    async fn break_watches(&self, now: Timestamp, limit: usize) -> Result<Vec<Broken>> {
+        let what = (now, limit);
+        self.pool.write(&what, |tx, (now, limit)| Box::pin(watches::break_due(tx, *now, *limit))).await
+    }
+
+    async fn forget_keys(&self, now: Timestamp, limit: usize) -> Result<usize> {
+        self.told(keys::forget(&self.pool, now, limit).await)
+    }
+
+    async fn mark_zone_database(&self, version: &str) -> Result<()> {
+        self.told(migrations::put_meta(&self.pool, ZONE_DATABASE, version).await)
+    }
+
+    async fn status(&self) -> Result<StoreStatus> {
+        self.told(migrations::status(&self.pool).await)
+    }
+}
