@@ -1,6 +1,6 @@
 //! How the server is.
 
-use crate::wire::{Health, Status};
+use crate::wire::{Cluster, Health, Status};
 use crate::{Client, Result};
 use reqwest::Method;
 
@@ -8,6 +8,11 @@ impl Client {
     /// `GET /v1/status`.
     pub async fn status(&self) -> Result<Status> {
         self.send(self.request(Method::GET, &["v1", "status"])).await
+    }
+
+    /// `GET /v1/cluster`: the nodes that are alive, and what they own.
+    pub async fn cluster(&self) -> Result<Cluster> {
+        self.send(self.request(Method::GET, &["v1", "cluster"])).await
     }
 
     /// `GET /healthz`: whether the process answers.

@@ -11,6 +11,7 @@ mod batch;
 mod page;
 mod problem;
 mod status;
+mod cluster;
 mod worker;
 mod fleet;
 mod pool;
@@ -23,6 +24,7 @@ pub mod input;
 pub mod json;
 
 pub use batch::{Batch, BatchItem, BatchRequest, ExecuteRequest};
+pub use cluster::{Cluster, ClusterNode, ClusterShard};
 pub use dead::{DeadGroup, DeadPlan, DiscardRefusal, DiscardRequest, Discarded, ReplayRequest};
 pub use endpoint::{Delivery, WebhookEndpoint, WebhookEndpointSpec};
 pub use execution::{

@@ -5,7 +5,12 @@
 //! `model::coordinator::Coordinator` and passes the suite `testkit::conformance::coordinator`.
 //!
 //! - [`solo`]: one node that owns every shard.
+//! - [`assign`]: how several share the shards, a pure function of their names.
+//! - [`postgres`]: any number of nodes on one database.
 
 pub mod solo;
+pub mod assign;
+pub mod postgres;
 
+pub use postgres::PgCoordinator;
 pub use solo::Solo;

@@ -1,5 +1,6 @@
 //! What every part of the engine is given. Passed first, everywhere, instead of long argument lists.
 
+use crate::duty::Duty;
 use crate::gate::Gate;
 use crate::metrics::Metrics;
 use crate::worker::Running;
@@ -36,6 +37,8 @@ pub struct Context {
     pub gate: Arc<Gate>,
     /// The external workers that were heard of.
     pub workers: Arc<Workers>,
+    /// What this node is charged with.
+    pub duty: Arc<Duty>,
     /// The attempts that run in this process.
     pub running: Running,
     /// How long what is kept.

@@ -11,10 +11,11 @@
 
 use crate::context::Context;
 use crate::dispatch::Dispatcher;
+use crate::pulse::Bells;
 use crate::shard::{Due, Move, Planner};
 use campanile_model::action::Runner;
 use campanile_model::coordinator::Assignment;
-use campanile_model::shard::{ShardFence, ShardId};
+use campanile_model::shard::{ShardFence, ShardId, shard_of};
 use campanile_model::store::{
     ChangeSeq, Changes, CursorMove, DueQuery, FireBatch, FireVerdict, Fired, PlannedJob, Waiting, WaitingQuery,
 };
@@ -22,23 +23,26 @@ use campanile_model::{ExecutionId, JobId, Kind, Result, Timestamp, limits};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesOrdered, StreamExt};
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::sync::{Notify, watch};
-
-/// Doorbell and state that other parts share with this loop.
-#[derive(Default)]
-pub struct Bell {
-    /// Rung after job rows were written.
-    pub changed: Notify,
-    /// Whether the owned shards are open and the near fires loaded.
-    pub ready: AtomicBool,
-}
+use std::sync::atomic::Ordering;
+use tokio::sync::watch;
 
 /// Writes on their way to the store at the same time; more only wait in its queue.
 const WRITES_IN_FLIGHT_MAX: usize = 4;
-/// How often changed jobs are polled for and cursors flushed.
+/// How often cursors are flushed; and no wait is longer.
 const POLL_MS: u64 = 1_000;
+/// How often changed jobs are polled for, beside when a bell rings.
+const CHANGES_MS: u64 = 10_000;
+/// When shards that could not be opened, or were lost at once, are tried again.
+const OPEN_AGAIN_MS: u64 = 500;
+/// How long writes in flight are waited for before shards are given up.
+const GIVE_UP_MS: u64 = 500;
+/// How long cursors are flushed at a stop, where nobody waits for the shards and where somebody does.
+const CLOSE_MS: u64 = 10_000;
+const HAND_OVER_MS: u64 = 100;
+/// What has been due for longer than this when shards are opened is in the queue, where that outlives its publisher.
+const OVERDUE_MS: i64 = 15_000;
 /// Cursors moved by one write: small, so that it holds nothing up.
 const FLUSH_ITEMS_MAX: usize = 2_000;
 /// What the store is assumed to write per second; the lead grows when more than half of it is needed.
@@ -47,50 +51,61 @@ const WRITE_RATE: usize = 20_000;
 const HORIZON_LEFT_MS: u64 = limits::HORIZON_MS / 2;
 
 /// Runs until told to stop; then gives its shards up after flushing its cursors.
-pub async fn run(ctx: Context, dispatcher: Dispatcher, bell: Arc<Bell>, mut stop: watch::Receiver<bool>) -> Result<()> {
-    loop {
-        let assignment = tokio::select! {
-            biased;
-            () = stopped(&mut stop) => return Ok(()),
-            assignment = ctx.coordinator.assignment() => assignment?,
-        };
-        let Some(assignment) = assignment else { return Ok(()) };
-        let mut owner = Owner::open(ctx.clone(), &assignment, dispatcher.clone(), bell.clone()).await?;
-        owner.load_waiting().await?;
-        owner.run(&mut stop).await?;
-        if *stop.borrow() {
-            return Ok(());
-        }
-    }
+pub async fn run(
+    ctx: Context,
+    dispatcher: Dispatcher,
+    bells: Arc<Bells>,
+    mut stop: watch::Receiver<bool>,
+) -> Result<()> {
+    // Taken before the first load: what is written after this is seen as a change, what was written before is loaded.
+    let newest = || ctx.store.load_changed(ChangeSeq(u64::MAX), 0);
+    let changes = persist(&ctx, "find the newest change", newest).await?.upto;
+    let ended = Owner::new(ctx.clone(), changes, dispatcher, bells).run(&mut stop).await;
+    ctx.duty.set_shards([]);
+    ended
 }
 
 /// Calls the store until it answers. An outage delays work; it must not lose it.
 pub async fn persist<T, F: Future<Output = Result<T>>>(ctx: &Context, what: &str, call: impl Fn() -> F) -> Result<T> {
+    persist_noting(ctx, what, call).await.map(|(answer, _)| answer)
+}
+
+/// The same; says also whether an earlier try may have happened although it was not answered.
+pub async fn persist_noting<T, F: Future<Output = Result<T>>>(
+    ctx: &Context,
+    what: &str,
+    call: impl Fn() -> F,
+) -> Result<(T, bool)> {
     let mut delay_ms = 20;
+    let mut unknown = false;
     loop {
         match call().await {
             Err(error) if matches!(error.kind(), Kind::Unavailable | Kind::OutcomeUnknown) => {
+                unknown |= error.kind() == Kind::OutcomeUnknown;
                 ctx.metrics.store_errors.add(1);
                 tracing::warn!(%error, what, "the store refused a write; trying again in {delay_ms} ms");
                 ctx.clock.sleep_ms(delay_ms).await;
                 delay_ms = (delay_ms * 2).min(1_000);
             }
-            answer => return answer,
+            answer => return answer.map(|answer| (answer, unknown)),
         }
     }
 }
 
-/// The owner of some shards, while it owns them.
+/// The owner of some shards.
 struct Owner {
     ctx: Context,
     dispatcher: Dispatcher,
-    bell: Arc<Bell>,
-    shards: Vec<ShardId>,
+    bells: Arc<Bells>,
+    /// What the coordinator wants this node to own.
+    wanted: Vec<ShardId>,
+    /// The right to fire for those that are open.
     fences: Arc<[ShardFence]>,
     planner: Planner,
     changes: ChangeSeq,
-    /// Where the running load of the horizon goes on; `None` when it is complete.
-    load: Option<Load>,
+    /// Passes over the jobs of the horizon, the first one under way.
+    loads: VecDeque<Load>,
+    opening: Option<BoxFuture<'static, Result<Vec<ShardFence>>>>,
     reading: Option<BoxFuture<'static, Result<Read>>>,
     writing: FuturesOrdered<BoxFuture<'static, Result<Written>>>,
     flushing: Option<BoxFuture<'static, (Vec<CursorMove>, Result<()>)>>,
@@ -98,18 +113,21 @@ struct Owner {
     flush_due_ms: u64,
     /// No read before this: the last one failed.
     read_due_ms: u64,
+    /// No opening before this: the last one failed, or its shards were lost at once.
+    open_due_ms: u64,
 }
 
-/// A pass over the jobs of the horizon.
-#[derive(Copy, Clone)]
+/// A pass over the jobs of some shards, up to a horizon.
 struct Load {
+    shards: Vec<ShardId>,
     after: Option<(Timestamp, JobId)>,
     before: Timestamp,
 }
 
 /// What a read brought.
 enum Read {
-    Due(Vec<PlannedJob>),
+    /// Of the pass that began with this shard.
+    Due(Option<ShardId>, Vec<PlannedJob>),
     Changed(Changes),
 }
 
@@ -118,60 +136,49 @@ struct Written {
     verdict: FireVerdict,
     batch: FireBatch,
     moves: Vec<Move>,
+    /// Whether an earlier try may have happened: what exists may be its work.
+    unknown: bool,
 }
 
 impl Owner {
-    async fn open(ctx: Context, assignment: &Assignment, dispatcher: Dispatcher, bell: Arc<Bell>) -> Result<Self> {
-        let shards = assignment.shards.clone();
-        let fences = persist(&ctx, "open shards", || ctx.store.open_shards(&shards, &ctx.node)).await?;
-        // Taken before the first load: what is written after this is seen as a change, what was written before is loaded.
-        let changes =
-            persist(&ctx, "find the newest change", || ctx.store.load_changed(ChangeSeq(u64::MAX), 0)).await?.upto;
-        let now = ctx.clock.now();
-        let mut planner = Planner::new(now);
-        let before = now.saturating_add_ms(limits::HORIZON_MS as i64);
-        planner.extend(before);
-        Ok(Self {
-            shards,
-            fences: fences.into(),
-            planner,
+    fn new(ctx: Context, changes: ChangeSeq, dispatcher: Dispatcher, bells: Arc<Bells>) -> Self {
+        Self {
+            wanted: Vec::new(),
+            fences: Arc::new([]),
+            planner: Planner::new(ctx.clock.now()),
             changes,
-            load: Some(Load { after: None, before }),
+            loads: VecDeque::new(),
+            opening: None,
             reading: None,
             writing: FuturesOrdered::new(),
             flushing: None,
             poll_due_ms: 0,
             flush_due_ms: 0,
             read_due_ms: 0,
+            open_due_ms: 0,
             ctx,
             dispatcher,
-            bell,
-        })
-    }
-
-    /// Hands over everything that waits: pending executions that an earlier owner made, and backoffs.
-    async fn load_waiting(&mut self) -> Result<()> {
-        let mut after: Option<(Timestamp, ExecutionId)> = None;
-        loop {
-            let query = WaitingQuery {
-                shards: self.shards.clone(),
-                before: Timestamp::MAX,
-                after,
-                limit: limits::LOAD_ROWS_MAX,
-            };
-            let page = persist(&self.ctx, "load what waits", || self.ctx.store.load_waiting(&query)).await?;
-            let Some(last) = page.last() else { return Ok(()) };
-            after = Some((last.wake_at, last.dispatch.execution));
-            self.dispatcher.send(page);
+            bells,
         }
     }
 
     async fn run(&mut self, stop: &mut watch::Receiver<bool>) -> Result<()> {
+        let mut assignment = ask(&self.ctx);
         loop {
             let wait_ms = self.step().await?;
             tokio::select! {
                 biased;
                 () = stopped(stop) => return self.close().await,
+                told = &mut assignment => {
+                    let Some(told) = told? else { return self.close().await };
+                    self.assigned(told).await?;
+                    // Only now: what is no longer listed must be given up before the next question.
+                    assignment = ask(&self.ctx);
+                }
+                opened = optional(&mut self.opening), if self.opening.is_some() => {
+                    self.opening = None;
+                    self.opened(opened);
+                }
                 written = self.writing.next(), if !self.writing.is_empty() => {
                     if let Some(written) = written {
                         self.written(written?);
@@ -185,10 +192,77 @@ impl Owner {
                     self.flushing = None;
                     self.flushed(moves, answer);
                 }
-                () = self.bell.changed.notified() => self.poll_due_ms = 0,
+                () = self.bells.changed.notified() => self.poll_due_ms = 0,
+                () = self.ctx.store.rung() => self.poll_due_ms = 0,
                 () = self.ctx.clock.sleep_ms(wait_ms) => {}
             }
         }
+    }
+
+    /// Takes a new assignment in: what is no longer listed is given up now, what is new is opened by `step`.
+    async fn assigned(&mut self, told: Assignment) -> Result<()> {
+        self.ctx.duty.set_live_nodes(told.live_nodes);
+        self.wanted = told.shards;
+        let lost: Vec<ShardId> = self.open().filter(|shard| !self.wanted.contains(shard)).collect();
+        if !lost.is_empty() {
+            tracing::info!(shards = lost.len(), "giving shards up");
+            self.await_writes(GIVE_UP_MS).await?;
+            self.give_up(&lost);
+        }
+        self.open_due_ms = 0;
+        if self.wanted.is_empty() {
+            self.bells.ready.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Shards that are open here.
+    fn open(&self) -> impl Iterator<Item = ShardId> + '_ {
+        self.fences.iter().map(|fence| fence.shard)
+    }
+
+    /// Shards that should be open here and are not.
+    fn missing(&self) -> Vec<ShardId> {
+        let open: HashSet<u16> = self.open().map(|shard| shard.0).collect();
+        self.wanted.iter().copied().filter(|shard| !open.contains(&shard.0)).collect()
+    }
+
+    /// Owns these shards no longer.
+    fn give_up(&mut self, shards: &[ShardId]) {
+        self.fences = self.fences.iter().copied().filter(|fence| !shards.contains(&fence.shard)).collect();
+        self.ctx.duty.set_shards(self.fences.iter().map(|fence| fence.shard));
+        self.planner.forget(shards);
+        self.loads.retain_mut(|load| {
+            load.shards.retain(|shard| !shards.contains(shard));
+            !load.shards.is_empty()
+        });
+    }
+
+    /// Shards are open: their near fires are loaded first, and what waits for its instant is dispatched.
+    fn opened(&mut self, opened: Result<Vec<ShardFence>>) {
+        let mono = self.ctx.clock.monotonic_ms();
+        let mut fences = match opened {
+            Ok(fences) => fences,
+            Err(error) => {
+                self.ctx.metrics.store_errors.add(1);
+                tracing::warn!(%error, "cannot open shards; trying again");
+                self.open_due_ms = mono + OPEN_AGAIN_MS;
+                return;
+            }
+        };
+        fences.retain(|fence| self.wanted.contains(&fence.shard));
+        let shards: Vec<ShardId> = fences.iter().map(|fence| fence.shard).collect();
+        if shards.is_empty() {
+            return;
+        }
+        tracing::info!(shards = shards.len(), "opened shards");
+        self.fences = self.fences.iter().copied().chain(fences).collect();
+        self.ctx.duty.set_shards(self.fences.iter().map(|fence| fence.shard));
+        let now = self.ctx.clock.now();
+        let before = now.saturating_add_ms(limits::HORIZON_MS as i64).max(self.planner.horizon());
+        self.planner.extend(before);
+        self.loads.push_front(Load { shards: shards.clone(), after: None, before });
+        tokio::spawn(load_waiting(self.ctx.clone(), self.dispatcher.clone(), shards, now));
     }
 
     /// Starts everything that can start now. Returns how long nothing new is due.
@@ -203,6 +277,12 @@ impl Owner {
             }
             self.write(due, now);
         }
+        if self.opening.is_none() && mono >= self.open_due_ms {
+            let (store, node, shards) = (self.ctx.store.clone(), self.ctx.node.clone(), self.missing());
+            if !shards.is_empty() {
+                self.opening = Some(async move { store.open_shards(&shards, &node).await }.boxed());
+            }
+        }
         if self.reading.is_none() && mono >= self.read_due_ms {
             self.reading = self.next_read(now, mono);
         }
@@ -211,6 +291,7 @@ impl Owner {
         }
         self.ctx.metrics.planned_jobs.set(self.planner.len() as u64);
         self.ctx.metrics.cursors_dirty.set(self.planner.dirty() as u64);
+        self.ctx.coordinator.report(self.planner.next_at().map_or(0, |at| now.ms_since(at)));
         let timer = self.planner.next_at().map_or(POLL_MS, |at| at.ms_since(until));
         let poll = self.poll_due_ms.max(mono + 1) - mono;
         Ok(if self.writing.len() < WRITES_IN_FLIGHT_MAX { timer.min(poll).clamp(1, POLL_MS) } else { POLL_MS })
@@ -234,8 +315,8 @@ impl Owner {
         let fences = self.fences.clone();
         let write = async move {
             let batch = FireBatch { fences, fires: due.fires, skips: due.skips, now, idempotency: None };
-            let verdict = persist(&ctx, "fire", || ctx.store.fire(batch.clone())).await?;
-            Ok(Written { verdict, batch, moves: due.moves })
+            let (verdict, unknown) = persist_noting(&ctx, "fire", || ctx.store.fire(batch.clone())).await?;
+            Ok(Written { verdict, batch, moves: due.moves, unknown })
         };
         self.writing.push_back(write.boxed());
     }
@@ -247,7 +328,8 @@ impl Owner {
             FireVerdict::EpochLost(shards) => {
                 tracing::error!(shards = shards.len(), "another node owns these shards now; their jobs are given up");
                 metrics.epoch_refused.add(written.batch.fires.len() as u64);
-                self.planner.forget(&shards);
+                self.give_up(&shards);
+                self.open_due_ms = self.ctx.clock.monotonic_ms() + OPEN_AGAIN_MS;
                 // The batch is all or nothing: what belongs to shards that are still owned is fired again.
                 self.planner.undo(&written.moves);
                 return;
@@ -257,8 +339,9 @@ impl Owner {
         };
         let fired = verdicts.len();
         let fires = written.batch.fires.into_iter().zip(verdicts);
+        // What an unanswered try has made is dispatched by nobody else; what is dispatched twice loses its second claim.
         let new: Vec<Waiting> = fires
-            .filter(|(_, verdict)| *verdict == Fired::New)
+            .filter(|(_, verdict)| *verdict == Fired::New || written.unknown)
             .map(|(fire, _)| Waiting { wake_at: fire.wake_at, dispatch: fire.dispatch })
             .collect();
         metrics.fired.add(new.len() as u64);
@@ -271,34 +354,41 @@ impl Owner {
     /// The next thing to read: the rest of the horizon, changed jobs, or a further piece of the horizon.
     fn next_read(&mut self, now: Timestamp, mono: u64) -> Option<BoxFuture<'static, Result<Read>>> {
         let store = self.ctx.store.clone();
+        if self.fences.is_empty() {
+            return None;
+        }
         if mono >= self.poll_due_ms {
-            self.poll_due_ms = mono + POLL_MS;
+            self.poll_due_ms = mono + CHANGES_MS;
             let since = self.changes;
             return Some(
                 async move { store.load_changed(since, limits::LOAD_ROWS_MAX).await.map(Read::Changed) }.boxed(),
             );
         }
-        if self.load.is_none() && self.planner.horizon().ms_since(now) < HORIZON_LEFT_MS {
+        if self.loads.is_empty() && self.planner.horizon().ms_since(now) < HORIZON_LEFT_MS {
             let before = now.saturating_add_ms(limits::HORIZON_MS as i64);
             let after = Some((self.planner.horizon(), JobId::from_bytes([0xff; 16])));
             self.planner.extend(before);
-            self.load = Some(Load { after, before });
+            self.loads.push_back(Load { shards: self.open().collect(), after, before });
         }
-        let load = self.load?;
+        let load = self.loads.front()?;
         let (after, before) = (load.after, load.before.saturating_add_ms(1));
-        let query = DueQuery { shards: self.shards.clone(), before, after, limit: limits::LOAD_ROWS_MAX };
-        Some(async move { store.load_due(&query).await.map(Read::Due) }.boxed())
+        let query = DueQuery { shards: load.shards.clone(), before, after, limit: limits::LOAD_ROWS_MAX };
+        let of = load.shards.first().copied();
+        Some(async move { store.load_due(&query).await.map(|jobs| Read::Due(of, jobs)) }.boxed())
     }
 
     fn read(&mut self, read: Result<Read>) {
-        let jobs = match read {
-            Ok(Read::Due(jobs)) => {
+        let mut jobs = match read {
+            Ok(Read::Due(of, jobs)) => {
                 let last = jobs.last().and_then(|job| Some((job.cursor.next_fire_at?, job.id)));
-                self.load = match (last, self.load) {
-                    (Some(last), Some(load)) => Some(Load { after: Some(last), ..load }),
-                    _ => None,
-                };
-                self.bell.ready.store(true, Ordering::Release);
+                // Another pass may have come before it meanwhile, or its shards may have been given up.
+                if let Some(at) = self.loads.iter().position(|load| load.shards.first().copied() == of) {
+                    match last {
+                        Some(last) => self.loads[at].after = Some(last),
+                        None => drop(self.loads.remove(at)),
+                    }
+                }
+                self.bells.ready.store(true, Ordering::Release);
                 jobs
             }
             Ok(Read::Changed(changes)) => {
@@ -315,6 +405,8 @@ impl Owner {
                 return;
             }
         };
+        let open: HashSet<u16> = self.open().map(|shard| shard.0).collect();
+        jobs.retain(|job| open.contains(&shard_of(job.id).0));
         for job in self.planner.load(jobs) {
             tracing::error!(%job, "the stored schedule of this job cannot be read; it does not fire");
         }
@@ -355,22 +447,72 @@ impl Owner {
         }
     }
 
-    /// Waits for the writes in flight and flushes all cursors, so that the next start has nothing to find.
-    async fn close(&mut self) -> Result<()> {
-        while let Some(written) = self.writing.next().await {
-            self.written(written?);
+    /// Waits for the writes in flight, but not for ever: one that comes later is refused by its epoch.
+    async fn await_writes(&mut self, at_most_ms: u64) -> Result<()> {
+        let deadline = self.ctx.clock.monotonic_ms() + at_most_ms;
+        while !self.writing.is_empty() {
+            let left_ms = deadline.saturating_sub(self.ctx.clock.monotonic_ms());
+            let written = tokio::select! {
+                biased;
+                written = self.writing.next() => written,
+                () = self.ctx.clock.sleep_ms(left_ms) => return Ok(()),
+            };
+            if let Some(written) = written {
+                self.written(written?);
+            }
         }
+        Ok(())
+    }
+
+    /// Waits for the writes in flight and flushes cursors, so that the next owner has little to find. Where others wait for
+    /// the shards, not for long: what exists already is found by its id.
+    async fn close(&mut self) -> Result<()> {
+        let alone = self.ctx.duty.live_nodes().len() <= 1;
+        let deadline = self.ctx.clock.monotonic_ms() + if alone { CLOSE_MS } else { HAND_OVER_MS };
+        self.await_writes(if alone { CLOSE_MS } else { GIVE_UP_MS }).await?;
         if let Some(flushing) = self.flushing.take() {
             let (moves, answer) = flushing.await;
             self.flushed(moves, answer);
         }
-        loop {
+        while self.ctx.clock.monotonic_ms() < deadline {
             let moves = self.planner.take_dirty(self.ctx.clock.now(), FLUSH_ITEMS_MAX);
             if moves.is_empty() {
-                return Ok(());
+                break;
             }
-            self.ctx.store.advance(self.fences.clone(), moves).await?;
+            if let Err(error) = self.ctx.store.advance(self.fences.clone(), moves).await {
+                tracing::warn!(%error, "cannot move cursors; the next owner finds what exists already");
+                break;
+            }
         }
+        Ok(())
+    }
+}
+
+/// The next assignment.
+fn ask(ctx: &Context) -> BoxFuture<'static, Result<Option<Assignment>>> {
+    let coordinator = ctx.coordinator.clone();
+    async move { coordinator.assignment().await }.boxed()
+}
+
+/// Hands over everything of these shards that waits: pending executions that an earlier owner made, and backoffs. What has
+/// been overdue for long is left to the reaper, if the queue keeps what that owner published: most of it is there. What is fired
+/// from now on is dispatched by whoever fires it.
+async fn load_waiting(ctx: Context, dispatcher: Dispatcher, shards: Vec<ShardId>, opened_at: Timestamp) {
+    let recent = opened_at.saturating_add_ms(-OVERDUE_MS);
+    let mut after = ctx.queue.outlives().then_some((recent, ExecutionId::from_bytes([0; 16])));
+    loop {
+        let (shards, limit) = (shards.clone(), limits::LOAD_ROWS_MAX);
+        let query = WaitingQuery { shards, before: Timestamp::MAX, fired_until: opened_at, after, limit };
+        let page = match persist(&ctx, "load what waits", || ctx.store.load_waiting(&query)).await {
+            Ok(page) => page,
+            Err(error) => {
+                tracing::error!(%error, "cannot load what waits; the reaper finds what is overdue");
+                return;
+            }
+        };
+        let Some(last) = page.last() else { return };
+        after = Some((last.wake_at, last.dispatch.execution));
+        dispatcher.send(page);
     }
 }
 

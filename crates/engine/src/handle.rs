@@ -2,16 +2,17 @@
 
 use crate::context::Context;
 use crate::dispatch::Dispatcher;
-use crate::fire::Bell;
 use crate::gate::TargetStatus;
 use crate::intake::{self, Accepted, Change, Create, JobDraft, NewState};
 use crate::operate::{self, BackfillPlan, BackfillSpec, Progress, ReplaySpec};
 use crate::pull::{self, Beat, Finish, Finishing};
+use crate::pulse::Bells;
 use crate::why::{self, Why};
 use crate::workers::{Directive, Introduction, WorkerStatus};
 use crate::{upkeep, worker};
 use campanile_model::action::Runner;
 use campanile_model::capacity::{Capacity, Scope};
+use campanile_model::coordinator::Member;
 use campanile_model::execution::Execution;
 use campanile_model::filter::Filter;
 use campanile_model::ids::FireKind;
@@ -23,23 +24,21 @@ use campanile_model::queue::{Depth, PoolDepth};
 use campanile_model::schedule::zone_database_version;
 use campanile_model::store::{
     Answer, Applied, CancelBatch, CancelTarget, CancelVerdict, ExecutionQuery, Extended, Fire, FireBatch, FireVerdict,
-    Idempotency, JobKey, Replay, Store, StoreStatus, Waiting,
+    Idempotency, JobKey, Replay, ShardOwner, Store, StoreStatus, Waiting,
 };
 use campanile_model::{
     EndpointId, Error, ExecutionId, FieldError, Kind, OperationId, Result, TenantId, Timestamp, limits,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 /// What everybody else holds of the engine.
 #[derive(Clone)]
 pub struct Handle {
     pub(crate) ctx: Context,
     pub(crate) dispatcher: Dispatcher,
-    pub(crate) bell: Arc<Bell>,
-    pub(crate) operations: Arc<Notify>,
-    pub(crate) deliveries: Arc<Notify>,
+    pub(crate) bells: Arc<Bells>,
     pub(crate) stop: watch::Receiver<bool>,
     pub(crate) started_mono_ms: u64,
 }
@@ -81,6 +80,17 @@ pub struct EngineStatus {
     pub lateness_max_ms: u64,
 }
 
+/// The nodes, and what they own.
+#[derive(Clone, Debug)]
+pub struct ClusterStatus {
+    /// Which node answers.
+    pub node: String,
+    /// Those that are alive.
+    pub members: Vec<Member>,
+    /// Who opened which shard last, in which epoch.
+    pub shards: Vec<ShardOwner>,
+}
+
 /// How to cancel.
 #[derive(Clone, Debug)]
 pub struct Cancel {
@@ -107,7 +117,7 @@ impl Handle {
     /// Creates jobs. Each is judged alone.
     pub async fn create(&self, tenant: TenantId, creates: Vec<Create>) -> Vec<Result<Accepted>> {
         let verdicts = intake::create(&self.ctx, tenant, creates).await;
-        self.bell.changed.notify_one();
+        self.bells.changed.notify_one();
         verdicts
     }
 
@@ -343,7 +353,7 @@ impl Handle {
             return Err(Error::new(Kind::Conflict, message).with_code("capacities_too_many"));
         }
         self.ctx.store.put_capacity(capacity).await?;
-        upkeep::refresh(&self.ctx).await
+        upkeep::refresh(&self.ctx).await.map(|_| ())
     }
 
     /// Forgets the limits of a pool or target.
@@ -376,7 +386,7 @@ impl Handle {
         let (count, more, _) = operate::preview_replay(&self.ctx, tenant, &spec).await?;
         let progress = Progress { total: (!more).then_some(count), ..Progress::default() };
         let operation = operate::create(&self.ctx, tenant, OperationKind::Replay, &spec, &progress).await?;
-        self.operations.notify_one();
+        self.bells.operations.notify_one();
         Ok(operation)
     }
 
@@ -394,7 +404,7 @@ impl Handle {
         }
         let progress = Progress { total: Some(plan.starts), ..Progress::default() };
         let operation = operate::create(&self.ctx, tenant, OperationKind::Backfill, &spec, &progress).await?;
-        self.operations.notify_one();
+        self.bells.operations.notify_one();
         Ok(operation)
     }
 
@@ -457,7 +467,7 @@ impl Handle {
             return Err(Error::new(Kind::Conflict, message).with_code("endpoints_too_many"));
         }
         self.ctx.store.put_endpoint(endpoint.clone()).await?;
-        self.deliveries.notify_one();
+        self.bells.deliveries.notify_one();
         Ok(endpoint)
     }
 
@@ -469,7 +479,7 @@ impl Handle {
     /// Has a delivery sent again.
     pub async fn replay_delivery(&self, tenant: TenantId, endpoint: EndpointId, seq: u64) -> Result<bool> {
         let found = self.ctx.store.replay_delivery(tenant, endpoint, seq, self.now()).await?;
-        self.deliveries.notify_one();
+        self.bells.deliveries.notify_one();
         Ok(found)
     }
 
@@ -501,7 +511,7 @@ impl Handle {
 
     /// Whether this node fires.
     pub fn is_ready(&self) -> bool {
-        self.bell.ready.load(Ordering::Acquire)
+        self.bells.ready.load(Ordering::Acquire)
     }
 
     /// Facts for operators.
@@ -527,8 +537,17 @@ impl Handle {
         })
     }
 
+    /// Who is alive, and who owns what.
+    pub async fn cluster(&self) -> Result<ClusterStatus> {
+        Ok(ClusterStatus {
+            node: self.ctx.node.to_string(),
+            members: self.ctx.coordinator.members().await?,
+            shards: self.ctx.store.list_shards().await?,
+        })
+    }
+
     fn changed(&self, answer: Result<Accepted>) -> Result<Accepted> {
-        self.bell.changed.notify_one();
+        self.bells.changed.notify_one();
         answer
     }
 }

@@ -5,6 +5,8 @@
 
 /// What every part is given: store, queue, clock and the like.
 pub mod context;
+/// What this node is charged with: shards, and what one node does for all.
+pub mod duty;
 /// Step 1, accept: a request becomes a job row.
 pub mod intake;
 /// The timer wheel: an in-memory index of what is due. Pure.
@@ -29,7 +31,9 @@ pub mod workers;
 pub mod complete;
 /// Step 7, reap: what was lost with its node or message.
 pub mod reap;
-/// What must be looked at now and then.
+/// One look at what there is to do, and a bell for whoever does it.
+pub mod pulse;
+/// What must be done now and then.
 pub mod upkeep;
 /// Operations: replays and backfills.
 pub mod operate;
@@ -47,5 +51,5 @@ pub mod handle;
 pub mod metrics;
 
 pub use context::Context;
-pub use handle::{Cancel, EngineStatus, Handle};
+pub use handle::{Cancel, ClusterStatus, EngineStatus, Handle};
 pub use service::{Options, Service};

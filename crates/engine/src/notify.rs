@@ -7,16 +7,17 @@
 
 use crate::context::Context;
 use crate::fire::stopped;
+use crate::pulse::Bells;
 use campanile_model::notify::{Delivery, DeliveryState, Endpoint, Tried};
 use campanile_model::{EndpointId, Timestamp, limits};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
-/// How often the outbox is looked at.
-const LOOK_MS: u64 = 500;
+/// How long the loop sleeps where there is nothing to do; the pulse rings when there is.
+const IDLE_MS: u64 = 10_000;
 /// Deliveries read at once.
 const BATCH: usize = 64;
 /// Sends under way at the same time, and to one endpoint.
@@ -26,18 +27,18 @@ const SENDS_PER_ENDPOINT_MAX: usize = 8;
 const WAIT_MS: (u64, u64) = (1_000, 6 * 3_600_000);
 
 /// Runs until told to stop.
-pub async fn run(ctx: Context, bell: Arc<Notify>, mut stop: watch::Receiver<bool>) {
+pub async fn run(ctx: Context, bells: Arc<Bells>, mut stop: watch::Receiver<bool>) {
     let mut sends = Sends::default();
     loop {
-        let more = sends.start(&ctx).await;
-        let wait_ms = if more { 0 } else { LOOK_MS };
+        let more = ctx.duty.is_keeper() && sends.start(&ctx).await;
+        let wait_ms = if more { 0 } else { IDLE_MS };
         tokio::select! {
             biased;
             () = stopped(&mut stop) => return,
             Some((endpoint, tried)) = sends.under_way.next(), if !sends.under_way.is_empty() => {
                 sends.ended(&ctx, endpoint, tried).await;
             }
-            () = bell.notified() => {}
+            () = bells.deliveries.notified() => {}
             () = ctx.clock.sleep_ms(wait_ms) => {}
         }
     }

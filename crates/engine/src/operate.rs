@@ -7,6 +7,7 @@
 use crate::context::Context;
 use crate::dispatch::Dispatcher;
 use crate::fire::stopped;
+use crate::pulse::Bells;
 use campanile_model::execution::Execution;
 use campanile_model::lifecycle::State;
 use campanile_model::operation::{Operation, OperationKind, OperationState};
@@ -14,7 +15,7 @@ use campanile_model::store::Applied;
 use campanile_model::{Error, ExecutionId, Kind, OperationId, Result, TenantId, Timestamp, limits};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 mod backfill;
 mod replay;
@@ -74,8 +75,8 @@ const STEP_MS: u64 = 100;
 const CROWDED_MS: u64 = 1_000;
 /// What the progress of such an operation has at least, in bytes.
 const CROWDED_BYTES: usize = 4_096;
-/// How often other nodes' and interrupted operations are looked for.
-const LOOK_MS: u64 = 2_000;
+/// How long the loop sleeps where there is nothing to do; the pulse rings when there is.
+const IDLE_MS: u64 = 10_000;
 
 /// What to do next.
 #[derive(Clone, Debug, PartialEq)]
@@ -129,10 +130,14 @@ fn credit(terms: &Terms, progress: &Progress, now: Timestamp) -> Option<f64> {
 }
 
 /// Runs operations until told to stop.
-pub async fn run(ctx: Context, dispatcher: Dispatcher, bell: Arc<Notify>, mut stop: watch::Receiver<bool>) {
+pub async fn run(ctx: Context, dispatcher: Dispatcher, bells: Arc<Bells>, mut stop: watch::Receiver<bool>) {
     loop {
-        let mut wait_ms = LOOK_MS;
-        match ctx.store.load_operations(limits::OPERATIONS_MAX).await {
+        let mut wait_ms = IDLE_MS;
+        let operations = match ctx.duty.is_keeper() {
+            true => ctx.store.load_operations(limits::OPERATIONS_MAX).await,
+            false => Ok(Vec::new()),
+        };
+        match operations {
             Ok(operations) => {
                 for operation in operations {
                     wait_ms = wait_ms.min(if operation.progress.len() > CROWDED_BYTES { CROWDED_MS } else { STEP_MS });
@@ -148,7 +153,7 @@ pub async fn run(ctx: Context, dispatcher: Dispatcher, bell: Arc<Notify>, mut st
         tokio::select! {
             biased;
             () = stopped(&mut stop) => return,
-            () = bell.notified() => {}
+            () = bells.operations.notified() => {}
             () = ctx.clock.sleep_ms(wait_ms) => {}
         }
     }

@@ -9,6 +9,7 @@ use crate::complete::Finished;
 use crate::context::Context;
 use crate::dispatch::Dispatcher;
 use crate::fire::stopped;
+use crate::pulse::Bells;
 use campanile_model::action::Runner;
 use campanile_model::execution::{AttemptError, Outcome};
 use campanile_model::store::{RunningAttempt, Waiting, WaitingQuery};
@@ -17,10 +18,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
-/// How often it looks for leases that have ended: they are noticed within a second.
-const REAP_MS: u64 = 500;
-/// How often it looks for nodes that have ended.
-const ORPHANS_MS: u64 = 2_000;
+/// How often it looks at the clock, for jumps.
+const LOOK_MS: u64 = 500;
+/// How often it looks for attempts of nodes that have ended, beside when one has.
+const ORPHANS_MS: u64 = 10_000;
 /// How long an execution is overdue before its message counts as lost.
 const LOST_MS: i64 = 10_000;
 /// Pages of overdue executions that one sweep looks through.
@@ -31,23 +32,27 @@ pub async fn run(
     ctx: Context,
     dispatcher: Dispatcher,
     done: mpsc::Sender<Vec<Finished>>,
+    bells: Arc<Bells>,
     mut stop: watch::Receiver<bool>,
 ) {
     let (mut orphans_due_ms, mut republish_due_ms) = (0, 0);
     let mut watch = Watch::new(&ctx);
     let mut position = None;
+    let mut expired = false;
     loop {
         let now = ctx.clock.now();
         let mono = ctx.clock.monotonic_ms();
         let leases_count = watch.look(now, mono, ctx.lease_ms);
+        let keeper = ctx.duty.is_keeper();
         let reaped = async {
-            if leases_count {
+            if expired && leases_count && keeper {
                 end(&ctx, ctx.store.load_expired(now, limits::WRITE_ITEMS_MAX).await?, now, &done).await;
             }
-            if mono >= orphans_due_ms {
+            if mono >= orphans_due_ms && keeper {
                 orphans_due_ms = mono + ORPHANS_MS;
-                let live = [ctx.node.to_string()];
-                end(&ctx, ctx.store.load_orphans(&live, limits::WRITE_ITEMS_MAX).await?, now, &done).await;
+                if reap_orphans(&ctx, now, &done).await? >= limits::WRITE_ITEMS_MAX {
+                    orphans_due_ms = mono;
+                }
             }
             // At most one sweep per period, so that what is being claimed just now is not published over and over.
             if mono >= republish_due_ms {
@@ -60,12 +65,28 @@ pub async fn run(
             ctx.metrics.store_errors.add(1);
             tracing::warn!(%error, "cannot look for lost work; trying again");
         }
+        expired = false;
         tokio::select! {
             biased;
             () = stopped(&mut stop) => return,
-            () = ctx.clock.sleep_ms(REAP_MS) => {}
+            () = bells.expired.notified() => expired = true,
+            () = ctx.duty.others.notified() => orphans_due_ms = 0,
+            () = ctx.clock.sleep_ms(LOOK_MS) => {}
         }
     }
+}
+
+/// Ends the attempts of nodes that are gone; says how many.
+async fn reap_orphans(ctx: &Context, now: Timestamp, done: &mpsc::Sender<Vec<Finished>>) -> Result<usize> {
+    let mut orphans = ctx.store.load_orphans(&ctx.duty.live_nodes(), limits::WRITE_ITEMS_MAX).await?;
+    if !orphans.is_empty() {
+        // Asked after the attempts were read: a node that joined and claimed meanwhile is among them.
+        let live: HashSet<String> = ctx.coordinator.members().await?.into_iter().map(|member| member.node).collect();
+        orphans.retain(|attempt| !live.contains(&*attempt.worker));
+    }
+    let found = orphans.len();
+    end(ctx, orphans, now, done).await;
+    Ok(found)
 }
 
 /// Whether the ends of leases mean anything. A worker could not prolong its leases while we were not there, or asleep; it gets
@@ -129,12 +150,16 @@ async fn republish(
     position: Option<(Timestamp, ExecutionId)>,
     dispatcher: &Dispatcher,
 ) -> Result<Option<(Timestamp, ExecutionId)>> {
+    let shards = ctx.duty.shards();
+    if shards.is_empty() {
+        return Ok(None);
+    }
     let depths = ctx.queue.pools().await?;
     let queued: HashSet<(Arc<str>, Runner)> = depths.into_iter().map(|depth| (depth.pool, depth.runner)).collect();
     let before = now.saturating_add_ms(-LOST_MS);
     let mut after = position;
     for _ in 0..REPUBLISH_PAGES_MAX {
-        let query = WaitingQuery { shards: Vec::new(), before, after, limit: limits::WRITE_ITEMS_MAX };
+        let query = WaitingQuery { shards: shards.to_vec(), before, fired_until: Timestamp::MAX, after, limit: limits::WRITE_ITEMS_MAX };
         let page = ctx.store.load_waiting(&query).await?;
         let Some(last) = page.last() else { return Ok(None) };
         after = Some((last.wake_at, last.dispatch.execution));

@@ -5,14 +5,16 @@
 
 use crate::context::Context;
 use crate::dispatch;
-use crate::fire::{self, Bell};
+use crate::fire;
 use crate::handle::Handle;
+use crate::pulse::{self, Bells};
 use crate::worker::{Lane, Running};
 use crate::{complete, notify, operate, reap, rezone, upkeep, worker};
+use campanile_model::coordinator::{Introduction, Roles};
 use campanile_model::store::Retention;
 use campanile_model::{Error, Kind, Result, limits};
 use std::sync::Arc;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 /// Settings of the engine.
@@ -26,11 +28,22 @@ pub struct Options {
     pub retention: Retention,
     /// How long an external worker keeps an execution without a heartbeat.
     pub lease_ms: u64,
+    /// What this node does. A handle answers whatever the roles: who serves it is the caller's business.
+    pub roles: Roles,
+    /// Where this node listens, for people.
+    pub address: String,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { slots: limits::SLOTS_MAX, drain_ms: 10_000, retention: upkeep::retention(), lease_ms: limits::LEASE_MS }
+        Self {
+            slots: limits::SLOTS_MAX,
+            drain_ms: 10_000,
+            retention: upkeep::retention(),
+            lease_ms: limits::LEASE_MS,
+            roles: Roles::ALL,
+            address: String::new(),
+        }
     }
 }
 
@@ -60,37 +73,41 @@ impl Service {
             lease_ms: options.lease_ms,
             ..ctx
         };
-        ctx.coordinator.join(&ctx.node).await?;
+        let me = Introduction {
+            node: ctx.node.to_string(),
+            roles: options.roles,
+            version: env!("CARGO_PKG_VERSION").into(),
+            address: options.address.clone(),
+        };
+        ctx.coordinator.join(me).await?;
         rezone::run(&ctx).await?;
         upkeep::refresh(&ctx).await?;
         let (stop, stopped) = watch::channel(false);
         let (dispatcher, waiting) = dispatch::channel();
         let (done, finished) = mpsc::channel(OUTCOME_BATCHES_MAX);
-        let bell = Arc::new(Bell::default());
-        let (operations, deliveries) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let bells = Arc::new(Bells::default());
         let handle = Handle {
             dispatcher: dispatcher.clone(),
-            bell: bell.clone(),
-            operations: operations.clone(),
-            deliveries: deliveries.clone(),
+            bells: bells.clone(),
             stop: stopped.clone(),
             started_mono_ms: ctx.clock.monotonic_ms(),
             ctx: ctx.clone(),
         };
-        let fire = tokio::spawn(fire::run(ctx.clone(), dispatcher.clone(), bell.clone(), stopped.clone()));
+        let fire = tokio::spawn(fire::run(ctx.clone(), dispatcher.clone(), bells.clone(), stopped.clone()));
         let dispatch = tokio::spawn(dispatch::run(ctx.clone(), waiting));
         let complete = tokio::spawn(complete::run(ctx.clone(), dispatcher.clone(), finished));
         let lane = |lane| {
             let (ctx, running) = (ctx.clone(), ctx.running.clone());
             tokio::spawn(worker::run(ctx, lane, running, dispatcher.clone(), done.clone(), stopped.clone()))
         };
-        let mut work: Vec<JoinHandle<()>> = Lane::ALL.into_iter().map(lane).collect();
+        let lanes = Lane::ALL.into_iter().filter(|_| options.roles.worker);
+        let mut work: Vec<JoinHandle<()>> = lanes.map(lane).collect();
         work.extend([
-            tokio::spawn(reap::run(ctx.clone(), dispatcher.clone(), done.clone(), stopped.clone())),
-            tokio::spawn(upkeep::run(ctx.clone(), bell, stopped.clone())),
+            tokio::spawn(reap::run(ctx.clone(), dispatcher.clone(), done.clone(), bells.clone(), stopped.clone())),
+            tokio::spawn(pulse::run(ctx.clone(), bells.clone(), stopped.clone())),
             tokio::spawn(upkeep::run_slow(ctx.clone(), stopped.clone())),
-            tokio::spawn(operate::run(ctx.clone(), dispatcher, operations, stopped.clone())),
-            tokio::spawn(notify::run(ctx, deliveries, stopped)),
+            tokio::spawn(operate::run(ctx.clone(), dispatcher, bells.clone(), stopped.clone())),
+            tokio::spawn(notify::run(ctx, bells, stopped)),
         ]);
         Ok(Self { handle, options, stop, fire, dispatch, work, complete, done })
     }
@@ -111,6 +128,8 @@ impl Service {
         let Self { handle, options, stop, fire, dispatch, work, complete, done } = self;
         let _ = stop.send(true);
         let fired = fire.await.map_err(|_| Error::new(Kind::Bug, "the firing part panicked"))?;
+        // Others may fire what was ours while what runs here ends.
+        handle.ctx.coordinator.resign().await?;
         for task in work {
             let _ = task.await;
         }

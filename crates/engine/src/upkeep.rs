@@ -1,18 +1,15 @@
-//! What must be looked at now and then: limits, pauses, expectations, retention, counters, keys.
-//!
-//! Two loops: one looks every second at what people wait for, with short calls; the other deletes and compares, which may
-//! take long. Everything is decided in the store's transactions, so that any number of nodes may do this side by side.
+//! What must be done now and then: limits, expectations and keys, when the pulse says so; retention and counters in a loop of
+//! their own, because deleting and comparing may take long. Everything is decided in the store's transactions, so that it
+//! does no harm when two nodes do it side by side.
 
 use crate::context::Context;
-use crate::fire::{Bell, stopped};
-use crate::{intake, worker};
+use crate::fire::stopped;
+use crate::worker;
 use campanile_model::capacity::Scope;
 use campanile_model::store::Retention;
 use campanile_model::{Result, Timestamp, limits};
-use std::sync::Arc;
 use tokio::sync::watch;
 
-const LOOK_MS: u64 = 1_000;
 /// Idempotency keys forgotten at once.
 const FORGET_MAX: usize = 10_000;
 /// Watches ended at once.
@@ -26,30 +23,6 @@ const PRUNE_MS: u64 = 10_000;
 /// How often the counters are compared with the rows.
 const RECONCILE_MS: u64 = 24 * 3_600_000;
 
-/// Looks every second, until told to stop.
-pub async fn run(ctx: Context, bell: Arc<Bell>, mut stop: watch::Receiver<bool>) {
-    loop {
-        let now = ctx.clock.now();
-        let looked = async {
-            refresh(&ctx).await?;
-            if intake::resume_due(&ctx, now).await? > 0 {
-                bell.changed.notify_one();
-            }
-            watches(&ctx, now).await?;
-            ctx.store.forget_keys(now, FORGET_MAX).await
-        };
-        if let Err(error) = looked.await {
-            ctx.metrics.store_errors.add(1);
-            tracing::warn!(%error, "upkeep failed; trying again");
-        }
-        tokio::select! {
-            biased;
-            () = stopped(&mut stop) => return,
-            () = ctx.clock.sleep_ms(LOOK_MS) => {}
-        }
-    }
-}
-
 /// Deletes what is old, and compares counters with rows, until told to stop.
 pub async fn run_slow(ctx: Context, mut stop: watch::Receiver<bool>) {
     let mut reconcile_due_ms = ctx.clock.monotonic_ms() + RECONCILE_MS;
@@ -58,6 +31,9 @@ pub async fn run_slow(ctx: Context, mut stop: watch::Receiver<bool>) {
             biased;
             () = stopped(&mut stop) => return,
             () = ctx.clock.sleep_ms(PRUNE_MS) => {}
+        }
+        if !ctx.duty.is_keeper() {
+            continue;
         }
         let mono = ctx.clock.monotonic_ms();
         let done = async {
@@ -75,17 +51,23 @@ pub async fn run_slow(ctx: Context, mut stop: watch::Receiver<bool>) {
     }
 }
 
-/// Tells the gate what the limits are, and what runs against them.
-pub async fn refresh(ctx: &Context) -> Result<()> {
+/// Tells the gate what the limits are, and what runs against them. Says whether anything is limited by what runs.
+pub async fn refresh(ctx: &Context) -> Result<bool> {
     let capacities = ctx.store.list_capacities(None).await?;
     let counted = capacities.iter().any(|capacity| capacity.scope == Scope::Pool && capacity.slots.is_some());
     let counts = if counted { ctx.store.counts(None).await? } else { Vec::new() };
     let called = ctx.gate.refresh(&capacities, &counts, ctx.clock.now());
     worker::publish(ctx, called).await;
-    Ok(())
+    Ok(counted)
 }
 
-async fn watches(ctx: &Context, now: Timestamp) -> Result<()> {
+/// Forgets idempotency keys whose time is over.
+pub async fn forget_keys(ctx: &Context, now: Timestamp) -> Result<()> {
+    ctx.store.forget_keys(now, FORGET_MAX).await.map(|_| ())
+}
+
+/// Ends watches whose instant has come.
+pub async fn watches(ctx: &Context, now: Timestamp) -> Result<()> {
     loop {
         let broken = ctx.store.break_watches(now, WATCHES_MAX).await?;
         ctx.metrics.late.add(broken.len() as u64);

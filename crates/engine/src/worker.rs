@@ -7,12 +7,12 @@
 use crate::complete::Finished;
 use crate::context::Context;
 use crate::dispatch::Dispatcher;
-use crate::fire::{persist, stopped};
+use crate::fire::{persist, persist_noting, stopped};
 use crate::gate::{Admitted, Left};
 use campanile_model::action::{Runner, Work};
 use campanile_model::execution::{AttemptError, Outcome, Reason};
 use campanile_model::job::POOL_LONG;
-use campanile_model::lifecycle::Ended;
+use campanile_model::lifecycle::{Ended, State};
 use campanile_model::queue::{Dispatch, Receive};
 use campanile_model::retry::RetryPolicy;
 use campanile_model::store::{Claim, Claimed, CompletionOf, Deferral, Granted, Lease, Waiting};
@@ -79,6 +79,11 @@ impl Running {
         if let Some((_, handle)) = self.attempts.lock().by_execution.remove(&execution) {
             handle.abort();
         }
+    }
+
+    /// Whether the attempt with this fence runs here.
+    pub fn knows(&self, execution: ExecutionId, fence: u64) -> bool {
+        self.attempts.lock().by_execution.get(&execution).is_some_and(|(running, _)| *running == fence)
     }
 
     /// Stops all attempts, and lets none start any more. The next start finds their node gone and tries them again.
@@ -314,8 +319,13 @@ async fn start(
         let now = ctx.clock.now();
         batch.iter().map(|dispatch| claim(&ctx, dispatch, now)).collect()
     };
-    let verdicts = match persist(&ctx, "claim", || ctx.store.claim(claims())).await {
-        Ok(verdicts) => verdicts,
+    let verdicts = match persist_noting(&ctx, "claim", || ctx.store.claim(claims())).await {
+        Ok((verdicts, unknown)) => {
+            if unknown {
+                give_back(&ctx, &batch, &verdicts, &done).await;
+            }
+            verdicts
+        }
         Err(error) => {
             tracing::error!(%error, executions = batch.len(), "executions cannot be claimed; the reaper finds them");
             give_up(&ctx, &batch).await;
@@ -338,6 +348,29 @@ async fn start(
     }
     release(&ctx, back).await;
     dispatcher.send(later);
+}
+
+/// After a claim that was not answered and may have happened: the attempts that it began are given back. Nobody has started
+/// them, and their fences are known to nobody but the store.
+async fn give_back(ctx: &Context, batch: &[Dispatch], verdicts: &[Claimed], done: &mpsc::Sender<Vec<Finished>>) {
+    let runs = |verdict: &Claimed| matches!(verdict, Claimed::Stale { state: State::Running });
+    let refused = batch.iter().zip(verdicts).filter(|(_, verdict)| runs(verdict));
+    let ids: Vec<ExecutionId> = refused.map(|(dispatch, _)| dispatch.execution).collect();
+    let attempts = match persist(ctx, "read attempts again", || ctx.store.load_running(&ids)).await {
+        Ok(attempts) => attempts,
+        Err(error) => {
+            tracing::error!(%error, executions = ids.len(), "attempts that may have begun cannot be read");
+            return;
+        }
+    };
+    let now = ctx.clock.now();
+    let ours = attempts.into_iter().flatten().filter(|attempt| {
+        attempt.worker == ctx.node && !ctx.running.knows(attempt.fence.execution, attempt.fence.fence)
+    });
+    let finished: Vec<Finished> = ours.map(|attempt| Finished::of(attempt, Outcome::Released, now)).collect();
+    if !finished.is_empty() {
+        let _ = done.send(finished).await;
+    }
 }
 
 fn attempt(

@@ -1,7 +1,7 @@
 //! The contract of a queue: from ready executions to whoever runs them.
 //!
 //! The queue is a hint and the store is the truth. A lost message is published again by the reaper, a duplicate loses its
-//! claim. So a channel in memory, a table and a Kafka topic all fit these five calls.
+//! claim. So a channel in memory, a table and a Kafka topic all fit these few calls.
 
 use crate::action::{ActionKind, Runner};
 use crate::error::Result;
@@ -88,6 +88,10 @@ pub trait Queue: Send + Sync + 'static {
     /// How full it is, as far as one kind of runner is concerned: what waits for nobody else's capacity must not hold this
     /// kind up.
     async fn depth(&self, runner: Runner) -> Result<Depth>;
+    /// Whether what was published outlives its publisher: then nobody publishes it again when that is gone.
+    fn outlives(&self) -> bool {
+        false
+    }
     /// How full each pool is that is not empty.
     async fn pools(&self) -> Result<Vec<PoolDepth>>;
 }

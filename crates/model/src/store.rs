@@ -514,6 +514,8 @@ pub struct WaitingQuery {
     pub shards: Vec<ShardId>,
     /// Only with `wake_at` before this.
     pub before: Timestamp,
+    /// Only those that were fired at or before this.
+    pub fired_until: Timestamp,
     /// Only after this position.
     pub after: Option<(Timestamp, ExecutionId)>,
     /// At most this many.

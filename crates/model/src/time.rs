@@ -6,6 +6,8 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 /// Milliseconds since the Unix epoch, UTC.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -80,6 +82,23 @@ pub trait Clock: Send + Sync + 'static {
     fn monotonic_ms(&self) -> u64;
     /// Waits `ms` milliseconds of monotonic time.
     async fn sleep_ms(&self, ms: u64);
+}
+
+/// How many milliseconds to add to this machine's clock to get the one that counts, that of a shared database. Zero until it
+/// was measured. Clones share the value: whoever measures it sets it, the node's `Clock` adds it.
+#[derive(Clone, Debug, Default)]
+pub struct Offset(Arc<AtomicI64>);
+
+impl Offset {
+    /// What to add, in milliseconds.
+    pub fn get(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Sets what to add.
+    pub fn set(&self, ms: i64) {
+        self.0.store(ms, Ordering::Relaxed);
+    }
 }
 
 #[cfg(test)]

@@ -14,10 +14,12 @@ mod lateness;
 mod stampede;
 mod register;
 mod coldstart;
+mod idle;
 mod history;
 mod wheel;
 
 use campanile_model::limits;
+pub use lab::node;
 pub use report::Report;
 use std::path::PathBuf;
 
@@ -31,6 +33,9 @@ pub struct Args {
     /// Where the measured store is created and removed again; by default the system's temporary directory.
     #[arg(long, global = true)]
     scratch: Option<PathBuf>,
+    /// Measure on this PostgreSQL instead, with its queue and coordinator, in a schema that is dropped at the end.
+    #[arg(long, global = true, value_name = "URL", env = "CAMPANILE_BENCH_STORE", hide_env_values = true)]
+    store: Option<String>,
 }
 
 #[derive(clap::Subcommand, Debug)]
@@ -104,6 +109,15 @@ enum Which {
         #[arg(long, default_value_t = 1_000_000)]
         jobs: usize,
     },
+    /// What a node asks of PostgreSQL when nothing is due.
+    Idle {
+        /// Registered jobs.
+        #[arg(long, default_value_t = 1_000_000)]
+        jobs: usize,
+        /// For how long.
+        #[arg(long, default_value_t = 20)]
+        seconds: u64,
+    },
     /// Pages of history when there is much of it.
     History {
         /// Executions.
@@ -130,19 +144,20 @@ enum Which {
 
 /// Runs one benchmark.
 pub async fn run(args: Args) -> Result<Report, String> {
-    let scratch = args.scratch;
+    let place = lab::Place { scratch: args.scratch, server: args.store };
     match args.which {
-        Which::Store { jobs, batch } => store::run(scratch, jobs, batch).await,
-        Which::Drain { jobs, repeat } => drain::run(scratch, jobs, repeat).await,
+        Which::Store { jobs, batch } => store::run(place, jobs, batch).await,
+        Which::Drain { jobs, repeat } => drain::run(place, jobs, repeat).await,
         Which::Pull { jobs, workers, batch, repeat } => {
             let workers = pull::Workers { count: workers, batch: batch.min(limits::PULL_ITEMS_MAX) };
-            pull::run(scratch, jobs, workers, repeat).await
+            pull::run(place, jobs, workers, repeat).await
         }
-        Which::Lateness { rate, seconds } => lateness::run(scratch, rate, seconds).await,
-        Which::Stampede { jobs, ahead } => stampede::run(scratch, jobs, ahead).await,
-        Which::Register { jobs, singles, connections } => register::run(scratch, jobs, singles, connections).await,
-        Which::Coldstart { jobs } => coldstart::run(scratch, jobs).await,
-        Which::History { executions } => history::run(scratch, executions.max(1_000)).await,
+        Which::Lateness { rate, seconds } => lateness::run(place, rate, seconds).await,
+        Which::Stampede { jobs, ahead } => stampede::run(place, jobs, ahead).await,
+        Which::Register { jobs, singles, connections } => register::run(place, jobs, singles, connections).await,
+        Which::Coldstart { jobs } => coldstart::run(place, jobs).await,
+        Which::Idle { jobs, seconds } => idle::run(place, jobs, seconds).await,
+        Which::History { executions } => history::run(place, executions.max(1_000)).await,
         Which::Wheel { entries } => Ok(wheel::run(entries)),
         Which::ColdstartChild { dir, linger } => coldstart::child(dir, linger).await,
     }

@@ -28,8 +28,12 @@ mod worker;
 mod fleet;
 mod notify;
 mod pages;
+mod cluster;
 mod status;
 mod doctor;
+mod backup;
+mod restore;
+mod migrate;
 mod completion;
 mod config_show;
 mod start;
@@ -125,8 +129,17 @@ enum Command {
     Preview(preview::Args),
     /// Show how the server is
     Status,
+    /// Look at the nodes, and what they own
+    #[command(subcommand)]
+    Cluster(cluster::Command),
     /// Check the server and this machine, with a fix for what is wrong
     Doctor,
+    /// Copy the embedded store to a file, while the server runs or not
+    Backup(backup::Args),
+    /// Make a backup the embedded store
+    Restore(restore::Args),
+    /// Move an embedded installation to PostgreSQL
+    Migrate(migrate::Args),
     /// Show the effective configuration
     #[command(subcommand)]
     Config(config_show::Command),
@@ -169,7 +182,11 @@ fn run(cli: Cli, out: &Output) -> Result<(), Failure> {
         Command::Explain(args) => explain::run(&args, out),
         Command::Preview(args) => preview::run(&args, out),
         Command::Status => ask(status::run(&globals, out)),
+        Command::Cluster(command) => ask(cluster::run(command, &globals, out)),
         Command::Doctor => ask(doctor::run(&globals, out)),
+        Command::Backup(args) => backup::run(args, out),
+        Command::Restore(args) => restore::run(args, out),
+        Command::Migrate(args) => ask(migrate::run(args, out)),
         Command::Config(command) => config_show::run(command, out),
         Command::Completion(args) => completion::run(&args, out),
         Command::Bench(args) => bench(args, out),

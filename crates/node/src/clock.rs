@@ -1,19 +1,26 @@
 //! The machine's clock: the one place where the node reads it.
 
+use campanile_model::time::Offset;
 use campanile_model::{Clock, Timestamp};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The machine's clock.
+/// The machine's clock, corrected by how far it is off the one that counts, where somebody measures that.
 #[derive(Clone, Debug)]
 pub struct SystemClock {
     started: Instant,
+    offset: Offset,
 }
 
 impl SystemClock {
     /// A clock whose monotonic side starts now.
     #[allow(clippy::disallowed_methods, reason = "this is the Clock that everybody else is given")]
     pub fn new() -> Self {
-        Self { started: Instant::now() }
+        Self { started: Instant::now(), offset: Offset::default() }
+    }
+
+    /// This clock, corrected by `offset` from now on.
+    pub fn corrected(self, offset: Offset) -> Self {
+        Self { offset, ..self }
     }
 }
 
@@ -31,7 +38,7 @@ impl Clock for SystemClock {
             Ok(after) => i64::try_from(after.as_millis()).unwrap_or(i64::MAX),
             Err(before) => -i64::try_from(before.duration().as_millis()).unwrap_or(i64::MAX),
         };
-        Timestamp::from_millis(millis)
+        Timestamp::from_millis(millis).saturating_add_ms(self.offset.get())
     }
 
     fn monotonic_ms(&self) -> u64 {

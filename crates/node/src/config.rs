@@ -9,6 +9,7 @@ mod settings;
 
 use campanile_client::wire::input::distance;
 use campanile_engine::upkeep;
+use campanile_model::coordinator::Roles;
 use campanile_model::limits;
 use campanile_model::store::Retention;
 use std::collections::BTreeMap;
@@ -28,6 +29,8 @@ pub struct Config {
     pub engine: Engine,
     /// The truth.
     pub store: Store,
+    /// Several nodes.
+    pub cluster: Cluster,
     /// What jobs can do.
     pub actions: Actions,
     /// How long what is kept.
@@ -54,6 +57,24 @@ pub struct Engine {
     pub drain_ms: u64,
     /// How long a worker keeps an execution without a heartbeat.
     pub lease_ms: u64,
+    /// What this node does.
+    pub roles: Roles,
+}
+
+/// Several nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// Who owns the shards.
+    pub mode: ClusterMode,
+}
+
+/// Who owns the shards, where there are several nodes.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum ClusterMode {
+    /// All nodes share them evenly.
+    Shards,
+    /// One node owns all, and the others stand by.
+    Leader,
 }
 
 /// The truth.
@@ -65,6 +86,16 @@ pub struct Store {
     pub readers: usize,
     /// Page cache of the writer.
     pub cache_bytes: u64,
+    /// Where the server is.
+    pub url: String,
+    /// The schema that holds our tables.
+    pub schema: String,
+    /// Connections at the same time.
+    pub connections: usize,
+    /// Certificates that are trusted beside the public ones.
+    pub ca_file: Option<PathBuf>,
+    /// Whether to talk to a server on another host without TLS.
+    pub allow_plaintext: bool,
 }
 
 /// The stores that there are.
@@ -72,6 +103,8 @@ pub struct Store {
 pub enum StoreKind {
     /// One file in the data directory.
     Sqlite,
+    /// A server that any number of nodes share.
+    Postgres,
 }
 
 /// What jobs can do.
@@ -111,8 +144,23 @@ impl Config {
         Self {
             data_dir: ".campanile".into(),
             server: Server { listen: SocketAddr::from(([127, 0, 0, 1], 8080)), insecure_no_auth: false },
-            engine: Engine { slots: limits::SLOTS_MAX, drain_ms: 10_000, lease_ms: limits::LEASE_MS },
-            store: Store { kind: StoreKind::Sqlite, readers: 2, cache_bytes: 256 << 20 },
+            engine: Engine {
+                slots: limits::SLOTS_MAX,
+                drain_ms: 10_000,
+                lease_ms: limits::LEASE_MS,
+                roles: Roles::ALL,
+            },
+            store: Store {
+                kind: StoreKind::Sqlite,
+                readers: 2,
+                cache_bytes: 256 << 20,
+                url: String::new(),
+                schema: "campanile".into(),
+                connections: 10,
+                ca_file: None,
+                allow_plaintext: false,
+            },
+            cluster: Cluster { mode: ClusterMode::Shards },
             actions: Actions {
                 allow_private_targets: false,
                 allow_plain_http: false,
@@ -213,6 +261,19 @@ impl Sources {
                  can do anything; listen on 127.0.0.1, or say --insecure-no-auth",
                 server.listen
             ));
+        }
+        let store = &loaded.config.store;
+        match (store.kind, store.url.is_empty()) {
+            (StoreKind::Postgres, true) => {
+                problems.push("store.url: missing; such as postgres://user:password@host:5432/database".into());
+            }
+            (StoreKind::Sqlite, false) => {
+                problems.push("store.kind: sqlite has no store.url; leave one of them out".into());
+            }
+            _ => {}
+        }
+        if store.kind == StoreKind::Sqlite && loaded.config.engine.roles != Roles::ALL {
+            problems.push("engine.roles: the embedded store serves one node, which has all roles".into());
         }
         if problems.is_empty() { Ok(loaded) } else { Err(problems) }
     }

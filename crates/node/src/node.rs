@@ -53,14 +53,14 @@ impl Node {
             |error: std::io::Error| Failure::new(Code::Failed, format!("cannot use data directory: {error}"));
         let address = listener.local_addr().map_err(unusable)?;
         tracing::info!(%address, "listening; opening the store");
-        let parts = backends::open(config).await?;
-        let secret = secrets::webhook_secret(&config.data_dir).map_err(unusable)?;
-        let secret = Secret::parse(&secret).map_err(|error| {
+        let node = name().map_err(unusable)?;
+        let parts = backends::open(config, &node).await?;
+        let secret = Secret::parse(&parts.secrets.webhook).map_err(|error| {
             let path = config.data_dir.join("webhook-secret");
             Failure::new(Code::Failed, format!("{}: {error}", path.display()))
                 .hint("delete the file to get a new secret")
         })?;
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new().corrected(parts.offset));
         let client = backends::client(config, Some(secret), clock.clone());
         let ctx = Context {
             store: parts.store,
@@ -73,15 +73,18 @@ impl Node {
             metrics: Arc::new(Metrics::default()),
             gate: Arc::default(),
             workers: Arc::default(),
+            duty: Arc::default(),
             running: Running::default(),
             retention: std::sync::Arc::new(campanile_engine::upkeep::retention()),
             lease_ms: config.engine.lease_ms,
-            node: name().map_err(unusable)?.into(),
+            node: node.into(),
         };
-        let options = campanile_server::Options::new(secrets::cursor_key(&config.data_dir).map_err(unusable)?);
-        let crate::config::Engine { slots, drain_ms, lease_ms } = config.engine;
-        let retention = config.retention.clone();
-        let service = Service::start(ctx, Options { slots, drain_ms, retention, lease_ms }).await?;
+        let crate::config::Engine { slots, drain_ms, lease_ms, roles } = config.engine;
+        let options =
+            campanile_server::Options { api: roles.api, ..campanile_server::Options::new(parts.secrets.cursor) };
+        let (retention, address) = (config.retention.clone(), address);
+        let engine = Options { slots, drain_ms, retention, lease_ms, roles, address: address.to_string() };
+        let service = Service::start(ctx, engine).await?;
         let (stop_api, mut stopped) = watch::channel(false);
         let router = campanile_server::router(service.handle(), options.clone());
         let api = tokio::spawn(async move {

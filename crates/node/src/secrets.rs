@@ -14,11 +14,27 @@ pub fn create_data_dir(path: &Path) -> io::Result<()> {
 
 /// The secret that signs webhooks of jobs without one: `whsec_` and base64, as Standard Webhooks has it.
 pub fn webhook_secret(data_dir: &Path) -> io::Result<String> {
-    let text = read_or_create(data_dir, "webhook-secret", || {
-        Ok(format!("whsec_{}\n", STANDARD.encode(random::<32>()?)).into_bytes())
-    })?;
+    let make = || Ok(format!("{}\n", new_webhook_secret()?).into_bytes());
+    let text = read_or_create(data_dir, "webhook-secret", make)?;
     let text = String::from_utf8(text).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
     Ok(text.trim().to_owned())
+}
+
+/// A secret for webhooks that nobody knows yet.
+pub fn new_webhook_secret() -> io::Result<String> {
+    Ok(format!("whsec_{}", STANDARD.encode(random::<32>()?)))
+}
+
+/// Bytes as text.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The same back.
+pub fn unhex(text: &str) -> Option<[u8; 32]> {
+    let pair = |i: usize| u8::from_str_radix(text.get(2 * i..2 * i + 2)?, 16).ok();
+    let bytes: Option<Vec<u8>> = (0..text.len() / 2).map(pair).collect();
+    bytes?.try_into().ok()
 }
 
 /// The key that signs page cursors, so that nobody can make one up.

@@ -36,7 +36,9 @@ impl Failure {
     /// Whether the same again may succeed at once: we were the victim of a deadlock or of two writers at once.
     pub fn is_collision(&self) -> bool {
         let Failure::Sql(error) = self else { return false };
-        error.code().is_some_and(|code| *code == SqlState::T_R_DEADLOCK_DETECTED || *code == SqlState::T_R_SERIALIZATION_FAILURE)
+        error.code().is_some_and(|code| {
+            *code == SqlState::T_R_DEADLOCK_DETECTED || *code == SqlState::T_R_SERIALIZATION_FAILURE
+        })
     }
 
     /// Whether the connection is gone, and with it the transaction.

@@ -10,8 +10,8 @@ use campanile_model::{Error, Kind, Result};
 use deadpool_postgres::{Manager, ManagerConfig, Object, PoolError, RecyclingMethod, Runtime, Timeouts};
 use futures_util::future::BoxFuture;
 use std::time::Duration;
-use tokio_postgres::{Row, Statement};
 use tokio_postgres::types::ToSql;
+use tokio_postgres::{Row, Statement};
 
 /// How often a transaction that collided is tried again.
 const TRIES_MAX: u32 = 8;
@@ -151,7 +151,11 @@ impl Pool {
         let asked = async {
             loop {
                 let status = self.query("SELECT pg_xact_status($1::text::xid8)", &[&number]).await;
-                match status.ok().and_then(|rows| rows.first().and_then(|row| row.get::<_, Option<String>>(0))).as_deref() {
+                match status
+                    .ok()
+                    .and_then(|rows| rows.first().and_then(|row| row.get::<_, Option<String>>(0)))
+                    .as_deref()
+                {
                     Some("committed") => return true,
                     Some("aborted") => return false,
                     // Unreachable, or its session has not noticed yet that we are gone.

@@ -78,10 +78,13 @@ impl Target {
         let mut config: Config =
             options.url.parse().map_err(|error| unusable(format!("not the address of a database: {error}")))?;
         check_schema(&options.schema).map_err(&unusable)?;
-        let beyond = config.get_hosts().iter().any(|host| !is_here(host)) || config.get_hostaddrs().iter().any(|ip| !ip.is_loopback());
+        let beyond = config.get_hosts().iter().any(|host| !is_here(host))
+            || config.get_hostaddrs().iter().any(|ip| !ip.is_loopback());
         match (beyond, config.get_ssl_mode()) {
             (true, SslMode::Disable) if !options.plaintext => {
-                return Err(unusable("sslmode=disable beyond this host: everybody on the way could read and change what is sent".into()));
+                return Err(unusable(
+                    "sslmode=disable beyond this host: everybody on the way could read and change what is sent".into(),
+                ));
             }
             (true, SslMode::Disable) => {}
             (true, _) => {
@@ -186,7 +189,8 @@ fn tls(options: &Options) -> Result<rustls::ClientConfig, String> {
     roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
     if let Some(path) = &options.ca_file {
         let shown = path.display();
-        let certificates = CertificateDer::pem_file_iter(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
+        let certificates =
+            CertificateDer::pem_file_iter(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
         for certificate in certificates {
             let certificate = certificate.map_err(|error| format!("cannot read {shown}: {error}"))?;
             roots.add(certificate).map_err(|error| format!("{shown}: {error}"))?;

@@ -5,7 +5,23 @@
 //! `model::queue::Queue` and passes the suite `testkit::conformance::queue`.
 //!
 //! - [`memory`]: inside the process; fair between tenants and priorities. What one node needs, and nothing to install.
+//! - [`table`]: a table of PostgreSQL that any number of nodes share, with the same turns.
+//!
+//! What both are made of: `want` (what a receiver asks for), `waiters` (receivers in line), `turns` (who was served longest
+//! ago goes first), `shares` (of the priorities).
 
 pub mod memory;
+pub mod table;
+
+mod want;
+mod waiters;
+mod turns;
+mod shares;
 
 pub use memory::MemoryQueue;
+pub use table::TableQueue;
+
+use campanile_model::action::Runner;
+
+/// The kinds of runners. What is for one never meets what is for the other.
+const RUNNERS: [Runner; 2] = [Runner::Node, Runner::Worker];

@@ -9,7 +9,7 @@
 //!   fall on what another one wants.
 //! - Between *targets* of workers (their handlers), one execution each in turn. What is for nodes is not split by target:
 //!   origins of URLs are many, and a node takes them all.
-//! - Between *tenants* of one target, deficit round robin: each takes at most `lane::QUANTUM` executions in its turn,
+//! - Between *tenants* of one target, deficit round robin: each takes at most `shares::QUANTUM` executions in its turn,
 //!   however many it has waiting. A turn that a full batch cuts short goes on with the next batch.
 //! - Of one tenant, priority and target, first in first out. What is released goes back to the front.
 //!
@@ -24,21 +24,17 @@
 //! A crash loses everything here, which costs time and no execution: the store still has them as not yet claimed.
 
 mod side;
-mod want;
-mod waiters;
 mod pool;
 mod lane;
-mod turns;
 
 use self::side::{End, Side};
-use self::want::Want;
+use crate::want::Want;
+use crate::RUNNERS;
 use campanile_model::action::Runner;
 use campanile_model::queue::{Depth, Dispatch, PoolDepth, Queue, Receive};
 use campanile_model::{Error, ExecutionId, Kind, Result, limits};
 use parking_lot::Mutex;
 use std::sync::Arc;
-
-const RUNNERS: [Runner; 2] = [Runner::Node, Runner::Worker];
 
 /// A queue inside the process.
 #[derive(Debug)]

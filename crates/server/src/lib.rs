@@ -32,6 +32,8 @@ pub use serve::serve;
 pub struct Options {
     /// Signs cursors. Belongs to the store, so that cursors outlive a restart and are worthless elsewhere.
     pub cursor_key: [u8; 32],
+    /// Whether the API is answered; without it, only how the node is.
+    pub api: bool,
     /// Connections at the same time; further ones wait to be accepted.
     pub connections_max: usize,
     /// How long a client gets to send a request's head.
@@ -76,6 +78,7 @@ impl Options {
     pub fn new(cursor_key: [u8; 32]) -> Self {
         Self {
             cursor_key,
+            api: true,
             connections_max: 4_096,
             head_timeout_ms: 5_000,
             body_timeout_ms: 10_000,

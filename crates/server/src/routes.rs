@@ -16,6 +16,7 @@ mod endpoints;
 mod deliveries;
 mod stats;
 mod schedules;
+mod cluster;
 mod health;
 mod docs;
 
@@ -102,6 +103,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(schedules::preview_schedule))
         .routes(routes!(schedules::explain_schedule))
         .routes(routes!(health::status))
+        .routes(routes!(cluster::cluster))
 }
 
 fn worker_protocol() -> OpenApiRouter<App> {
@@ -125,20 +127,29 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
     api().merge(worker_protocol()).merge(server()).into_openapi()
 }
 
-/// All routes on this engine.
+/// All routes on this engine; only those that tell how the node is, where it does not answer the API.
 pub fn router(engine: Handle, options: Options) -> Router {
+    let with_api = options.api;
     let app = App::new(engine, options);
+    if !with_api {
+        let (server, _) = server().routes(routes!(health::status)).routes(routes!(cluster::cluster)).split_for_parts();
+        return finished(server, app);
+    }
     let (api, _) = api().split_for_parts();
     let (worker_protocol, _) = worker_protocol().split_for_parts();
     let (server, _) = server().split_for_parts();
-    Router::new()
+    let routes = Router::new()
         .merge(api.clone())
         // The exact alias that existing clients use.
         .nest("/api", api)
         .merge(worker_protocol)
         .merge(server)
-        .merge(docs::pages(openapi()))
-        .layer(from_fn_with_state(app.clone(), limits::guard))
-        .layer(from_fn(limits::finish))
-        .with_state(app)
+        .merge(docs::pages(openapi()));
+    finished(routes, app)
+}
+
+/// Routes behind what guards all of them.
+fn finished(routes: Router<App>, app: App) -> Router {
+    let guarded = routes.layer(from_fn_with_state(app.clone(), limits::guard));
+    guarded.layer(from_fn(limits::finish)).with_state(app)
 }

@@ -238,7 +238,7 @@ async fn upkeep(store: &SqliteStore, executions: usize, jobs: usize) -> Result<(
         "prune: {pruned} executions in {:?}, {calls} calls, longest {longest:?}; longest wait of another write {waited:?}",
         begun.elapsed()
     );
-    let query = WaitingQuery { shards: Vec::new(), before: now, after: None, limit: 1 };
+    let query = WaitingQuery { shards: Vec::new(), before: now, fired_until: Timestamp::MAX, after: None, limit: 1 };
     assert_eq!(store.load_waiting(&query).await?.len(), 1, "what waits is there");
     assert_eq!(store.reconcile().await?, 0, "the counters know");
     Ok(())

@@ -6,5 +6,14 @@
 
 pub mod sqlite;
 pub mod postgres;
+pub mod copy;
 
+mod change;
 mod encode;
+mod prefix;
+mod shard_set;
+mod search;
+mod retention;
+mod event;
+mod rules;
+mod sums;

@@ -2,10 +2,12 @@
 //!
 //! - [`clock`]: a clock that moves only when a test says so; for users' tests too.
 //! - [`generate`]: jobs, fires, claims and completions by number, and arbitrary ones.
+//! - [`postgres`]: where tests find it.
 //! - [`conformance`]: what every implementation of a contract must do, whichever it is.
 
 pub mod clock;
 pub mod generate;
+pub mod postgres;
 pub mod conformance;
 
 pub use clock::ManualClock;

@@ -2,11 +2,12 @@
 //!
 //! `cargo xtask test` is what CI runs, and all of it. Plain std: whoever has a Rust toolchain and a C compiler can run it.
 //! Reading order: [`steps`] (the checks, one after the other), [`docs`] (pages written by programs), [`links`] (names in
-//! pages that must exist).
+//! pages that must exist), [`postgres`] (the database that tests use).
 
 mod steps;
 mod docs;
 mod links;
+mod postgres;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,10 +15,14 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 Usage: cargo xtask <task>
 
-  test           everything CI checks: fmt, clippy, doc, test, docs --check, check-links
+  test           everything CI checks: check-links, fmt, clippy, doc, test, docs --check; tests use the PostgreSQL that
+                 CAMPANILE_TEST_POSTGRES names, or a private one, which is installed first if need be
   docs           write the generated pages under docs/
   docs --check   verify that the committed pages equal the generated ones
-  check-links    verify that every link and every file named in *.md exists";
+  check-links    verify that every link and every file named in *.md exists
+  postgres       run a private PostgreSQL and say where, until Ctrl-C or the end of the input
+  postgres -- <command> [<argument>...]
+                 run a command with a private PostgreSQL in CAMPANILE_TEST_POSTGRES";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -27,6 +32,8 @@ fn main() -> ExitCode {
         ["docs"] => docs::write(),
         ["docs", "--check"] => docs::check(),
         ["check-links"] => links::check(),
+        ["postgres"] => postgres::run(&[]),
+        ["postgres", "--", ref command @ ..] if !command.is_empty() => postgres::run(command),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

@@ -1,31 +1,45 @@
 //! What CI checks, in this order; the first failure ends it.
 //!
 //! Every step streams its output. At the end, or at the failure, a line per step says how long it took, so that a slow
-//! check is seen before it is a habit.
+//! check is seen before it is a habit. PostgreSQL comes early: where there is none, nobody waits long to be told.
 
+use crate::postgres::{self, Server};
 use crate::{docs, links, root};
 use std::ffi::OsString;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A check: its name, and what it does.
-type Step = (&'static str, fn() -> Result<(), String>);
+/// A check: its name, and what it does, with the database that tests use.
+type Step = (&'static str, fn(&mut Option<Server>) -> Result<(), String>);
 
 const STEPS: &[Step] = &[
-    ("check-links", links::check),
-    ("fmt", || cargo(&["fmt", "--all", "--check"])),
-    ("clippy", || cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])),
-    ("doc", || perform(cargo_command(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))),
-    ("test", || cargo(&["test", "--workspace"])),
-    ("docs --check", docs::check),
+    ("check-links", |_| links::check()),
+    ("fmt", |_| cargo(&["fmt", "--all", "--check"])),
+    ("postgres", |server| {
+        *server = Some(Server::get()?);
+        Ok(())
+    }),
+    ("clippy", |_| cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])),
+    ("doc", |_| perform(cargo_command(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))),
+    ("test", |server| test(server.as_ref())),
+    ("docs --check", |_| docs::check()),
 ];
 
 /// Runs all steps.
 pub fn run() -> Result<(), String> {
+    let mut server = None;
+    let done = run_all(&mut server);
+    if let Some(server) = server {
+        server.leave();
+    }
+    done
+}
+
+fn run_all(server: &mut Option<Server>) -> Result<(), String> {
     let mut times = Vec::new();
     for (name, step) in STEPS {
         eprintln!("\n==> {name}");
-        let (took, done) = timed(step);
+        let (took, done) = timed(|| step(server));
         times.push((name, took));
         if let Err(message) = done {
             report(&times);
@@ -35,6 +49,14 @@ pub fn run() -> Result<(), String> {
     report(&times);
     eprintln!("all {} steps passed", STEPS.len());
     Ok(())
+}
+
+fn test(server: Option<&Server>) -> Result<(), String> {
+    let mut command = cargo_command(&["test", "--workspace"]);
+    if let Some(server) = server {
+        command.env(postgres::VARIABLE, server.url());
+    }
+    perform(&mut command)
 }
 
 #[allow(clippy::disallowed_methods, reason = "measures the machine that it runs on")]

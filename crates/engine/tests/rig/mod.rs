@@ -12,6 +12,7 @@ use campanile_engine::workers::Introduction;
 use campanile_engine::{Context, Handle, Options, Service};
 use campanile_model::action::{Action, ActionKind, ActionSpec, Registry, Work};
 use campanile_model::catch_up::CatchUp;
+use campanile_model::coordinator::{Assignment, Coordinator, Introduction as Joining, Member, Roles};
 use campanile_model::execution::{Execution, Outcome};
 use campanile_model::filter::Filter;
 use campanile_model::job::{Job, POOL_SHORT, Priority, Window};
@@ -22,6 +23,7 @@ use campanile_model::queue::Dispatch;
 use campanile_model::random::SplitMix;
 use campanile_model::retry::{Backoff, RetryPolicy};
 use campanile_model::schedule::Schedule;
+use campanile_model::shard::ShardId;
 use campanile_model::store::{ExecutionQuery, JobKey, Store};
 use campanile_model::{Clock, ExecutionId, FieldError, JobId, TenantId, Timestamp};
 use campanile_queue::memory::MemoryQueue;
@@ -30,6 +32,7 @@ use campanile_testkit::clock::ManualClock;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 
 pub const TENANT: TenantId = TenantId::DEFAULT;
 
@@ -160,6 +163,72 @@ impl Sender for Letterbox {
     }
 }
 
+/// A coordinator that says what a test tells it to.
+pub struct Told {
+    says: watch::Sender<Option<Assignment>>,
+    heard: tokio::sync::Mutex<watch::Receiver<Option<Assignment>>>,
+}
+
+impl Told {
+    /// One that says nothing yet.
+    pub fn new() -> Arc<Self> {
+        let (says, mut heard) = watch::channel(None);
+        heard.mark_changed();
+        Arc::new(Self { says, heard: tokio::sync::Mutex::new(heard) })
+    }
+
+    /// From now on the node should own these shards, and these nodes are alive.
+    pub fn tell(&self, shards: impl IntoIterator<Item = ShardId>, live_nodes: &[&str]) {
+        let live_nodes = live_nodes.iter().map(|&node| node.into()).collect();
+        self.says.send_replace(Some(Assignment { shards: shards.into_iter().collect(), live_nodes }));
+    }
+}
+
+#[async_trait::async_trait]
+impl Coordinator for Told {
+    async fn join(&self, _me: Joining) -> Result<(), campanile_model::Error> {
+        Ok(())
+    }
+
+    async fn assignment(&self) -> Result<Option<Assignment>, campanile_model::Error> {
+        let mut heard = self.heard.lock().await;
+        loop {
+            if heard.changed().await.is_err() {
+                return Ok(None);
+            }
+            if let Some(told) = heard.borrow_and_update().clone() {
+                return Ok(Some(told));
+            }
+        }
+    }
+
+    async fn members(&self) -> Result<Vec<Member>, campanile_model::Error> {
+        let live = self.says.borrow().clone().unwrap_or_default().live_nodes;
+        let member = |node: String| Member {
+            node,
+            roles: Roles::ALL,
+            version: String::new(),
+            address: String::new(),
+            started_at: Timestamp::MIN,
+            silent_ms: 0,
+            clock_offset_ms: 0,
+            lag_ms: 0,
+            shards: 0,
+        };
+        Ok(live.into_iter().map(member).collect())
+    }
+
+    fn report(&self, _lag_ms: u64) {}
+
+    async fn resign(&self) -> Result<(), campanile_model::Error> {
+        Ok(())
+    }
+
+    async fn leave(&self) -> Result<(), campanile_model::Error> {
+        Ok(())
+    }
+}
+
 /// The engine and everything around it.
 pub struct Rig {
     pub clock: ManualClock,
@@ -183,6 +252,22 @@ impl Rig {
         Self::start(clock, dir, Arc::default(), Box::new(script)).await
     }
 
+    /// A node that owns what its coordinator tells it, on a store of its own.
+    pub async fn told(coordinator: Arc<Told>) -> Self {
+        let clock = ManualClock::new("2026-11-16T02:00:00Z".parse().unwrap());
+        let dir = Arc::new(tempfile::tempdir().unwrap());
+        let store: Arc<dyn Store> = Arc::new(open(dir.path()).await);
+        let script = Box::new(|_: &Work| Outcome::Succeeded { response: None });
+        Self::on(store, "node:a", coordinator, clock, dir, Arc::default(), script).await
+    }
+
+    /// Another node on the same store, with the same clock; what either sees, both see.
+    pub async fn beside(&self, node: &str, coordinator: Arc<Told>) -> Self {
+        let script = Box::new(|_: &Work| Outcome::Succeeded { response: None });
+        let (store, clock, dir) = (self.store.clone(), self.clock.clone(), self.dir.clone());
+        Self::on(store, node, coordinator, clock, dir, self.seen.clone(), script).await
+    }
+
     async fn start(
         clock: ManualClock,
         dir: Arc<tempfile::TempDir>,
@@ -190,13 +275,26 @@ impl Rig {
         script: Script,
     ) -> Self {
         let store: Arc<dyn Store> = Arc::new(open(dir.path()).await);
+        let node = format!("node:test-{}", clock.monotonic_ms());
+        Self::on(store, &node, Arc::new(Solo::new()), clock, dir, seen, script).await
+    }
+
+    async fn on(
+        store: Arc<dyn Store>,
+        node: &str,
+        coordinator: Arc<dyn Coordinator>,
+        clock: ManualClock,
+        dir: Arc<tempfile::TempDir>,
+        seen: Arc<Mutex<Vec<Seen>>>,
+        script: Script,
+    ) -> Self {
         let metrics = Arc::new(Metrics::default());
         let letters = Arc::new(Letterbox::default());
         let scripted = Scripted { clock: clock.clone(), seen: seen.clone(), script };
         let ctx = Context {
             store: store.clone(),
             queue: Arc::new(MemoryQueue::new()),
-            coordinator: Arc::new(Solo::new()),
+            coordinator,
             actions: Registry::new([
                 Arc::new(scripted) as Arc<dyn Action>,
                 Arc::new(Instant { seen: seen.clone() }) as Arc<dyn Action>,
@@ -208,10 +306,11 @@ impl Rig {
             metrics: metrics.clone(),
             gate: Arc::default(),
             workers: Arc::default(),
+            duty: Arc::default(),
             running: Running::default(),
             retention: std::sync::Arc::new(campanile_engine::upkeep::retention()),
             lease_ms: campanile_model::limits::LEASE_MS,
-            node: format!("node:test-{}", clock.monotonic_ms()).into(),
+            node: node.into(),
         };
         let service = Service::start(ctx, Options { slots: 64, drain_ms: 0, ..Options::default() }).await.unwrap();
         let handle = service.handle();

@@ -4,12 +4,12 @@
 //! The parent prepares the stores and starts this binary again as the child; the child says when it saw its first on-time
 //! fire, and at the end how large it is.
 
-use super::lab::{self, Lab};
+use super::lab::{self, Lab, Place};
 use super::machine;
 use super::report::{Report, Target};
 use campanile_model::Timestamp;
 use campanile_model::schedule::zone_database_version;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 
 /// A fire that starts at most this late is on time.
@@ -23,11 +23,14 @@ struct Child {
     idle_cpu: f64,
 }
 
-pub async fn run(scratch: Option<PathBuf>, jobs: usize) -> Result<Report, String> {
+pub async fn run(place: Place, jobs: usize) -> Result<Report, String> {
+    if place.is_shared() {
+        return Err("this measures an embedded store only: leave --store out".into());
+    }
     // One store with a ticking job alone: the base. One with all jobs within the horizon, one with all beyond it.
-    let base = measure(&prepare(scratch.as_deref(), 0, 0).await?).await?;
-    let near = measure(&prepare(scratch.as_deref(), jobs, 600_000).await?).await?;
-    let far = measure(&prepare(scratch.as_deref(), jobs, 30 * 86_400_000).await?).await?;
+    let base = measure(&prepare(&place, 0, 0).await?).await?;
+    let near = measure(&prepare(&place, jobs, 600_000).await?).await?;
+    let far = measure(&prepare(&place, jobs, 30 * 86_400_000).await?).await?;
     let mut report = Report::new("coldstart");
     report.verified("the first on-time fire of a ticking job was seen by the process itself");
     report.row("registered jobs", jobs as f64, "", None);
@@ -54,9 +57,9 @@ pub async fn run(scratch: Option<PathBuf>, jobs: usize) -> Result<Report, String
 }
 
 /// A store with `jobs` recurring jobs, the first due `from_ms` from now, and one that ticks.
-async fn prepare(scratch: Option<&Path>, jobs: usize, from_ms: i64) -> Result<Lab, String> {
-    let lab = Lab::new(scratch)?;
-    let store = lab.store()?;
+async fn prepare(place: &Place, jobs: usize, from_ms: i64) -> Result<Lab, String> {
+    let lab = Lab::new(place)?;
+    let store = lab.store().await?;
     let now = lab::now();
     let tick = lab::recurring(0, 50, 0, Timestamp::from_millis(now.millis() / 50 * 50 + 50), now);
     let others = (1..=jobs).map(|n| {
@@ -97,7 +100,7 @@ async fn measure(lab: &Lab) -> Result<Child, String> {
 
 /// The child: runs an engine, and prints what it saw.
 pub async fn child(dir: PathBuf, linger: u64) -> Result<Report, String> {
-    let (service, recorder, _) = lab::engine(lab::open(&dir)?).await?;
+    let (service, recorder, _) = lab::engine_in(&dir).await?;
     let first = loop {
         let starts = recorder.starts();
         match starts.iter().find(|start| start.at.ms_since(start.fire_at) <= ON_TIME_MS) {

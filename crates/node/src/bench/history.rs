@@ -1,7 +1,7 @@
 //! `bench history`: how fast a page of history is read when there is much of it. The store is filled through its own verbs,
 //! opened again, and asked for pages of fifty all over the time that it covers.
 
-use super::lab::{self, Lab, text};
+use super::lab::{self, Lab, Place, text};
 use super::report::{Report, Target};
 use super::store::{IN_FLIGHT, claim, completion, dispatch, fire_of};
 use campanile_model::execution::{AttemptError, AttemptOutcome, Execution};
@@ -15,7 +15,6 @@ use campanile_model::store::{
 };
 use campanile_model::{TenantId, Timestamp, limits};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Each job fires so often.
@@ -35,14 +34,14 @@ struct Filled {
     dead: u64,
 }
 
-pub async fn run(scratch: Option<PathBuf>, executions: usize) -> Result<Report, String> {
-    let lab = Lab::new(scratch.as_deref())?;
+pub async fn run(place: Place, executions: usize) -> Result<Report, String> {
+    let lab = Lab::new(&place)?;
     let (fill_s, filled) = lab::seconds(async {
-        let store = lab.store()?;
+        let store = lab.store().await?;
         fill(&store, executions).await
     })
     .await?;
-    let store = lab.store()?;
+    let store = lab.store().await?;
     let total = (filled.jobs.len() * filled.rounds) as u64;
     let counts = store.counts(None).await.map_err(text)?;
     let in_state = |state| counts.iter().filter(|count| count.state == state).map(|count| count.executions).sum();

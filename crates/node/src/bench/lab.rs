@@ -1,5 +1,6 @@
 //! What the benchmarks share: a real engine on a real store with a recording action, and the checks on what it did.
 
+use crate::backends::Scratch;
 use crate::clock::SystemClock;
 use campanile_actions::EventSender;
 use campanile_cluster::solo::Solo;
@@ -8,17 +9,19 @@ use campanile_engine::worker::Running;
 use campanile_engine::{Context, Options, Service};
 use campanile_model::action::{Action, ActionKind, ActionSpec, Registry, Work};
 use campanile_model::catch_up::{CatchUp, CatchUpMode};
+use campanile_model::coordinator::Coordinator;
 use campanile_model::execution::Outcome;
 use campanile_model::filter::Filter;
 use campanile_model::job::{Cursor, Job, JobState, POOL_SHORT, Priority, Window};
 use campanile_model::lifecycle::State;
 use campanile_model::notify::Expectation;
 use campanile_model::overlap::Overlap;
-use campanile_model::queue::Dispatch;
+use campanile_model::queue::{Dispatch, Queue};
 use campanile_model::random::SplitMix;
 use campanile_model::retry::RetryPolicy;
 use campanile_model::schedule::Schedule;
 use campanile_model::store::{ExecutionQuery, Expected, JobWrite, Put, Store};
+use campanile_model::time::Offset;
 use campanile_model::{Clock, ExecutionId, FieldError, JobId, TenantId, Timestamp, limits};
 use campanile_queue::memory::MemoryQueue;
 use campanile_store::sqlite;
@@ -73,26 +76,63 @@ impl Action for Recording {
     }
 }
 
-/// A scratch directory with a store, removed at the end.
+/// Where stores to measure are made.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    /// The directory of embedded ones; by default the system's for temporary files.
+    pub scratch: Option<PathBuf>,
+    /// A server, instead: a schema of its own is made in it, and dropped at the end.
+    pub server: Option<String>,
+}
+
+impl Place {
+    /// Whether what is measured is a store that nodes share.
+    pub fn is_shared(&self) -> bool {
+        self.server.is_some()
+    }
+}
+
+/// A store of its own, removed at the end.
 pub struct Lab {
     dir: tempfile::TempDir,
+    server: Option<Scratch>,
 }
 
 impl Lab {
-    pub fn new(scratch: Option<&Path>) -> Result<Self, String> {
-        let dir = match scratch {
+    pub fn new(place: &Place) -> Result<Self, String> {
+        let dir = match &place.scratch {
             Some(dir) => tempfile::tempdir_in(dir),
             None => tempfile::tempdir(),
         };
-        Ok(Self { dir: dir.map_err(|e| format!("cannot create a scratch directory: {e}"))? })
+        let dir = dir.map_err(|e| format!("cannot create a scratch directory: {e}"))?;
+        Ok(Self { dir, server: place.server.as_deref().map(Scratch::new) })
     }
 
     pub fn path(&self) -> PathBuf {
         self.dir.path().to_owned()
     }
 
-    pub fn store(&self) -> Result<Arc<dyn Store>, String> {
-        open(self.dir.path())
+    pub async fn store(&self) -> Result<Arc<dyn Store>, String> {
+        match &self.server {
+            None => open(self.dir.path()),
+            Some(scratch) => scratch.store().await.map_err(text),
+        }
+    }
+
+    /// How many transactions the server has counted so far in this database.
+    pub async fn transactions(&self) -> Result<u64, String> {
+        match &self.server {
+            None => Ok(0),
+            Some(scratch) => scratch.transactions().await.map_err(text),
+        }
+    }
+
+    /// What else the engine runs on.
+    async fn transport(&self, offset: Offset) -> Result<(Arc<dyn Queue>, Arc<dyn Coordinator>), String> {
+        match &self.server {
+            None => Ok((Arc::new(MemoryQueue::new()), Arc::new(Solo::new()))),
+            Some(scratch) => scratch.transport(offset).await.map_err(text),
+        }
     }
 }
 
@@ -102,27 +142,48 @@ pub fn open(dir: &Path) -> Result<Arc<dyn Store>, String> {
 }
 
 /// The engine on `store`, with a recorder for its action.
-pub async fn engine(store: Arc<dyn Store>) -> Result<(Service, Arc<Recorder>, Arc<Metrics>), String> {
+pub async fn engine(lab: &Lab, store: Arc<dyn Store>) -> Result<(Service, Arc<Recorder>, Arc<Metrics>), String> {
+    let offset = Offset::default();
+    let transport = lab.transport(offset.clone()).await?;
+    engine_on(store, transport, offset).await
+}
+
+/// The engine on a directory that somebody else has prepared.
+pub async fn engine_in(dir: &Path) -> Result<(Service, Arc<Recorder>, Arc<Metrics>), String> {
+    engine_on(open(dir)?, (Arc::new(MemoryQueue::new()), Arc::new(Solo::new())), Offset::default()).await
+}
+
+async fn engine_on(
+    store: Arc<dyn Store>,
+    (queue, coordinator): (Arc<dyn Queue>, Arc<dyn Coordinator>),
+    offset: Offset,
+) -> Result<(Service, Arc<Recorder>, Arc<Metrics>), String> {
     let recorder = Arc::new(Recorder::default());
     let metrics = Arc::new(Metrics::default());
     let ctx = Context {
         store,
-        queue: Arc::new(MemoryQueue::new()),
-        coordinator: Arc::new(Solo::new()),
+        queue,
+        coordinator,
         actions: Registry::new([Arc::new(Recording(recorder.clone())) as Arc<dyn Action>]),
-        clock: Arc::new(SystemClock::new()),
+        clock: Arc::new(SystemClock::new().corrected(offset)),
         random: Arc::new(SplitMix::new(now().millis() as u64)),
         sender: Arc::new(EventSender::new(campanile_actions::Options::default())),
         metrics: metrics.clone(),
         gate: Arc::default(),
         workers: Arc::default(),
+        duty: Arc::default(),
         running: Running::default(),
         retention: std::sync::Arc::new(campanile_engine::upkeep::retention()),
         lease_ms: limits::LEASE_MS,
-        node: format!("node:bench-{}", std::process::id()).into(),
+        node: node().into(),
     };
     let service = Service::start(ctx, Options::default()).await.map_err(text)?;
     Ok((service, recorder, metrics))
+}
+
+/// The name of the measured node.
+pub fn node() -> String {
+    format!("node:bench-{}", std::process::id())
 }
 
 pub fn now() -> Timestamp {

@@ -5,7 +5,7 @@
 //! moment. Server and workers share its cores, as they would on one host.
 
 use super::drain;
-use super::lab::{self, HANDLER, Lab, Start, text};
+use super::lab::{self, HANDLER, Lab, Place, Start, text};
 use super::report::{Report, Target};
 use campanile_client::Client;
 use campanile_client::wire::{
@@ -13,7 +13,6 @@ use campanile_client::wire::{
 };
 use campanile_model::job::POOL_SHORT;
 use parking_lot::Mutex;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::task::JoinSet;
@@ -36,13 +35,13 @@ struct Done {
     starts: Mutex<Vec<Start>>,
 }
 
-pub async fn run(scratch: Option<PathBuf>, jobs: usize, workers: Workers, repeat: usize) -> Result<Report, String> {
+pub async fn run(place: Place, jobs: usize, workers: Workers, repeat: usize) -> Result<Report, String> {
     let mut report = Report::new("pull");
     let mut ratios = Vec::new();
     for round in 1..=repeat.max(1) {
-        let (drained, facts) = drain::drain(&Lab::new(scratch.as_deref())?, jobs).await?;
+        let (drained, facts) = drain::drain(&Lab::new(&place)?, jobs).await?;
         facts.into_iter().for_each(|fact| report.verified(format!("round {round}, drain: {fact}")));
-        let pulled = pull(&Lab::new(scratch.as_deref())?, jobs, workers).await?;
+        let pulled = pull(&Lab::new(&place)?, jobs, workers).await?;
         pulled.facts.into_iter().for_each(|fact| report.verified(format!("round {round}, pull: {fact}")));
         report.row(format!("drain in process, round {round}"), drained, "exec/s", None);
         report.row(format!("pull over HTTP, round {round}"), pulled.rate, "exec/s", None);
@@ -64,12 +63,12 @@ struct Pulled {
 }
 
 async fn pull(lab: &Lab, jobs: usize, workers: Workers) -> Result<Pulled, String> {
-    let store = lab.store()?;
+    let store = lab.store().await?;
     let now = lab::now();
     lab::put(&store, (0..jobs).map(|n| lab::for_workers(n, now, now)), jobs).await?;
     let done = Arc::new(Done::default());
     let (elapsed, service) = lab::seconds(async {
-        let (service, ..) = lab::engine(store.clone()).await?;
+        let (service, ..) = lab::engine(lab, store.clone()).await?;
         let address = crate::node::serve_for_bench(service.handle()).await.map_err(text)?;
         let client = Client::new(&format!("http://{address}")).map_err(text)?;
         let mut running = JoinSet::new();

@@ -1,7 +1,7 @@
 //! `bench register`: accepting jobs. In bulk through the engine's intake (checked, resolved, durable), and one by one over
 //! HTTP, each durable before its answer.
 
-use super::lab::{self, Lab, text};
+use super::lab::{self, Lab, Place, text};
 use super::report::{Report, Target};
 use campanile_engine::Handle;
 use campanile_engine::intake::{Accepted, Create, JobDraft};
@@ -14,7 +14,6 @@ use campanile_model::overlap::Overlap;
 use campanile_model::retry::RetryPolicy;
 use campanile_model::schedule::{DstFold, DstGap, Schedule};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -22,10 +21,10 @@ use tokio::net::TcpStream;
 /// Jobs in one bulk call, as in a batch request.
 const BULK: usize = 1_000;
 
-pub async fn run(scratch: Option<PathBuf>, jobs: usize, singles: usize, connections: usize) -> Result<Report, String> {
-    let lab = Lab::new(scratch.as_deref())?;
-    let store = lab.store()?;
-    let (service, _, _) = lab::engine(store.clone()).await?;
+pub async fn run(place: Place, jobs: usize, singles: usize, connections: usize) -> Result<Report, String> {
+    let lab = Lab::new(&place)?;
+    let store = lab.store().await?;
+    let (service, _, _) = lab::engine(&lab, store.clone()).await?;
     let handle = service.handle();
     let (bulk_s, ()) = lab::seconds(bulk(&handle, jobs)).await?;
     let address = crate::node::serve_for_bench(handle.clone()).await.map_err(text)?;

@@ -1,6 +1,6 @@
 //! `bench store`: the raw batch verbs, several batches in flight. What the rest of the engine can at best reach.
 
-use super::lab::{self, Lab, text};
+use super::lab::{self, Lab, Place, text};
 use super::report::Report;
 use campanile_model::execution::AttemptOutcome;
 use campanile_model::ids::FireKind;
@@ -15,7 +15,6 @@ use campanile_model::store::{
 };
 use campanile_model::{ExecutionId, Timestamp};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Batches in flight: enough for the group commit to gather while it syncs.
@@ -38,8 +37,8 @@ impl Rates {
     }
 }
 
-pub async fn run(scratch: Option<PathBuf>, jobs: usize, batch: usize) -> Result<Report, String> {
-    let rates = measure(&Lab::new(scratch.as_deref())?, jobs, batch.clamp(1, 100_000)).await?;
+pub async fn run(place: Place, jobs: usize, batch: usize) -> Result<Report, String> {
+    let rates = measure(&Lab::new(&place)?, jobs, batch.clamp(1, 100_000)).await?;
     let mut report = Report::new("store");
     report.verified(format!("{} of {} rows applied by every verb; a second claim of each was refused", jobs, jobs));
     report.row("put_jobs", rates.put, "rows/s", None);
@@ -54,7 +53,7 @@ pub async fn run(scratch: Option<PathBuf>, jobs: usize, batch: usize) -> Result<
 
 /// Measures each verb on a store of its own.
 pub async fn measure(lab: &Lab, jobs: usize, batch: usize) -> Result<Rates, String> {
-    let store = lab.store()?;
+    let store = lab.store().await?;
     let now = lab::now();
     let at = now.saturating_add_ms(-1_000);
     let all: Vec<Job> = (0..jobs).map(|n| lab::one_off(n, at, now)).collect();

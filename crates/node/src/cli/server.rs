@@ -12,6 +12,7 @@ use std::path::PathBuf;
 #[command(after_help = "\
 Example:
   campanile server --data-dir /var/lib/campanile --log json
+  campanile server --store postgres://campanile@db.example/campanile --roles api,scheduler
 
 Settings come from the file, then CAMPANILE_* variables, then flags; `campanile config show` tells.")]
 pub struct Args {
@@ -21,6 +22,12 @@ pub struct Args {
     /// Address and port of the API [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
+    /// Where PostgreSQL is, which any number of nodes share; without it, one file in the data directory
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+    /// What this node does: some of api,scheduler,worker [default: all]
+    #[arg(long, value_name = "ROLES")]
+    roles: Option<String>,
     /// Listen beyond this host although there is no authentication yet: anybody who reaches it can do anything
     #[arg(long)]
     insecure_no_auth: bool,
@@ -32,6 +39,8 @@ pub struct Args {
 pub fn run(args: Args, _out: &Output) -> Result<(), Failure> {
     let mut flags = args.common.flags();
     flags.extend(args.listen.map(|listen| ("server.listen", listen)));
+    flags.extend(args.store.map(|url| ("store.url", url)));
+    flags.extend(args.roles.map(|roles| ("engine.roles", roles)));
     if args.insecure_no_auth {
         flags.push(("server.insecure_no_auth", "true".into()));
     }

@@ -1,6 +1,7 @@
 //! Every setting: its key, what it does, how it is read and shown. Whatever can be set is a row here.
 
-use super::{Config, LogFormat, StoreKind};
+use super::{ClusterMode, Config, LogFormat, StoreKind};
+use campanile_model::coordinator::InvalidRoles;
 use campanile_model::lifecycle::State;
 use campanile_model::limits;
 use campanile_model::schedule::{format_duration_ms, parse_duration_ms};
@@ -74,17 +75,89 @@ pub const SETTINGS: &[Setting] = &[
         get: |c| format_duration_ms(c.engine.lease_ms),
     },
     Setting {
+        key: "engine.roles",
+        about: "what this node does, such as api,scheduler,worker; needs a store that nodes share",
+        set: |c, v| {
+            c.engine.roles = v.parse().map_err(|error: InvalidRoles| error.to_string())?;
+            Ok(())
+        },
+        get: |c| c.engine.roles.to_string(),
+    },
+    Setting {
         key: "store.kind",
-        about: "sqlite: one file in the data directory",
-        set: |c, v| match v {
-            "sqlite" => {
-                c.store.kind = StoreKind::Sqlite;
-                Ok(())
-            }
-            _ => Err(format!("`{v}` is not a store; this release has sqlite")),
+        about: "sqlite: one file in the data directory; postgres: a server that any number of nodes share",
+        set: |c, v| {
+            c.store.kind = match v {
+                "sqlite" => StoreKind::Sqlite,
+                "postgres" => StoreKind::Postgres,
+                _ => return Err(format!("`{v}` is not a store; there are sqlite and postgres")),
+            };
+            Ok(())
         },
         get: |c| match c.store.kind {
             StoreKind::Sqlite => "sqlite".into(),
+            StoreKind::Postgres => "postgres".into(),
+        },
+    },
+    Setting {
+        key: "store.url",
+        about: "where PostgreSQL is, such as postgres://user:password@host:5432/database; implies its kind",
+        set: |c, v| {
+            c.store.url = v.into();
+            if !v.is_empty() {
+                c.store.kind = StoreKind::Postgres;
+            }
+            Ok(())
+        },
+        get: |c| without_password(&c.store.url),
+    },
+    Setting {
+        key: "store.schema",
+        about: "the schema in PostgreSQL that holds the tables: several installations may share a database",
+        set: |c, v| {
+            c.store.schema = v.into();
+            Ok(())
+        },
+        get: |c| c.store.schema.clone(),
+    },
+    Setting {
+        key: "store.connections",
+        about: "connections to PostgreSQL that writes and reads share; a node has about five more for other things",
+        set: |c, v| {
+            put(&mut c.store.connections, v, "a whole number")?;
+            within(c.store.connections as u64, 2, 1_000)
+        },
+        get: |c| c.store.connections.to_string(),
+    },
+    Setting {
+        key: "store.ca_file",
+        about: "certificates, as PEM, that are trusted beside the public ones when PostgreSQL is asked",
+        set: |c, v| {
+            c.store.ca_file = Some(v).filter(|v| !v.is_empty()).map(Into::into);
+            Ok(())
+        },
+        get: |c| c.store.ca_file.as_ref().map_or_else(String::new, |path| path.display().to_string()),
+    },
+    Setting {
+        key: "store.allow_plaintext",
+        about: "let sslmode=disable in the URL be, although PostgreSQL is on another host",
+        set: |c, v| put(&mut c.store.allow_plaintext, v, "true or false"),
+        get: |c| c.store.allow_plaintext.to_string(),
+    },
+    Setting {
+        key: "cluster.mode",
+        about: "shards: all scheduler nodes share the jobs; leader: one has all, and the others stand by",
+        set: |c, v| {
+            c.cluster.mode = match v {
+                "shards" => ClusterMode::Shards,
+                "leader" => ClusterMode::Leader,
+                _ => return Err(format!("`{v}` is neither shards nor leader")),
+            };
+            Ok(())
+        },
+        get: |c| match c.cluster.mode {
+            ClusterMode::Shards => "shards".into(),
+            ClusterMode::Leader => "leader".into(),
         },
     },
     Setting {
@@ -222,6 +295,23 @@ pub const SETTINGS: &[Setting] = &[
         get: |c| c.log.level.clone(),
     },
 ];
+
+/// An address of a database as it may be shown.
+pub fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        // The form of `key=value` pairs.
+        let hide = |word: &str| if word.starts_with("password=") { "password=***".to_owned() } else { word.to_owned() };
+        return url.split(' ').map(hide).collect::<Vec<_>>().join(" ");
+    };
+    let authority_end = rest.find('/').unwrap_or(rest.len());
+    match rest[..authority_end].rsplit_once('@') {
+        Some((user, host)) => {
+            let user = user.split_once(':').map_or_else(|| user.to_owned(), |(user, _)| format!("{user}:***"));
+            format!("{scheme}://{user}@{host}{}", &rest[authority_end..])
+        }
+        None => url.to_owned(),
+    }
+}
 
 fn put<T: std::str::FromStr>(slot: &mut T, value: &str, expected: &str) -> Result<(), String> {
     *slot = value.parse().map_err(|_| format!("`{value}` is not {expected}"))?;

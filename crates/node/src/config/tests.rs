@@ -16,7 +16,10 @@ fn flags_beat_the_environment_which_beats_the_file() {
     let env = [("CAMPANILE_ENGINE_SLOTS", "6"), ("CAMPANILE_DATA_DIR", "/b"), ("CAMPANILE_SERVER_PORT", "tcp://x")];
     let (_dir, sources) = sources(toml, &env, &[("engine.slots", "7")]);
     let loaded = sources.load().unwrap();
-    assert_eq!(loaded.config.engine, Engine { slots: 7, drain_ms: 3_000, lease_ms: 30_000 });
+    assert_eq!(
+        loaded.config.engine,
+        Engine { slots: 7, drain_ms: 3_000, lease_ms: 30_000, ..Config::embedded().engine }
+    );
     assert_eq!(loaded.config.data_dir, Path::new("/b"));
     assert_eq!(loaded.config.actions.ports, [443, 8443]);
     let origin = |key| loaded.rows().find(|(s, ..)| s.key == key).unwrap().2;

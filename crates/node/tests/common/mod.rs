@@ -5,6 +5,10 @@
 #![allow(dead_code, missing_docs, reason = "each test uses its part of it")]
 #![allow(clippy::disallowed_methods, reason = "a test of the real thing lives in real time")]
 
+pub mod judge;
+pub mod creator;
+pub mod cluster;
+
 use rustix::process::{Pid, kill_process};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -50,6 +54,16 @@ impl Server {
 
     /// The same with `dev` or `server`, and an error (what it said on stderr) instead of a panic.
     pub fn try_start(command: &str, data_dir: &Path, extra_args: &[&str]) -> Result<Self, String> {
+        Self::try_start_in(command, data_dir, extra_args, &[])
+    }
+
+    /// The same with variables of its environment.
+    pub fn try_start_in(
+        command: &str,
+        data_dir: &Path,
+        extra_args: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Result<Self, String> {
         std::fs::create_dir_all(data_dir).map_err(|error| error.to_string())?;
         let ready = data_dir.join("ready");
         let _ = std::fs::remove_file(&ready);
@@ -64,6 +78,7 @@ impl Server {
             .arg("--ready-file")
             .arg(&ready)
             .args(extra_args)
+            .envs(environment.iter().copied())
             .stdout(Stdio::null())
             .stderr(file)
             .spawn()
@@ -218,12 +233,17 @@ pub struct Answer {
 
 /// Sends a request. A server that does not answer gives status 0.
 pub fn http(method: &str, url: &str, headers: &[(&str, &str)], body: Option<&Value>) -> Answer {
+    http_within(Duration::from_secs(90), method, url, headers, body)
+}
+
+/// The same, and a server that does not answer in time gives status 0 too.
+pub fn http_within(max: Duration, method: &str, url: &str, headers: &[(&str, &str)], body: Option<&Value>) -> Answer {
     static CLIENT: OnceLock<reqwest::Client> = OnceLock::new();
     let client = CLIENT.get_or_init(|| {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        reqwest::Client::builder().timeout(Duration::from_secs(90)).build().expect("a client")
+        reqwest::Client::builder().build().expect("a client")
     });
-    let mut request = client.request(method.parse().expect("a method"), url);
+    let mut request = client.request(method.parse().expect("a method"), url).timeout(max);
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
@@ -233,7 +253,7 @@ pub fn http(method: &str, url: &str, headers: &[(&str, &str)], body: Option<&Val
     block_on(async move {
         let Ok(response) = request.send().await else { return Answer { status: 0, body: Value::Null } };
         let status = response.status().as_u16();
-        let text = response.text().await.unwrap_or_default();
+        let Ok(text) = response.text().await else { return Answer { status: 0, body: Value::Null } };
         Answer { status, body: serde_json::from_str(&text).unwrap_or(Value::String(text)) }
     })
 }

@@ -1,12 +1,11 @@
 //! What waits for one target at one priority: a turn for every tenant that has something, and a line for each.
 
 use super::side::End;
+use crate::shares::QUANTUM;
 use campanile_model::queue::Dispatch;
 use campanile_model::{TenantId, Timestamp};
 use std::collections::{HashMap, VecDeque};
 
-/// Executions of one tenant in its turn.
-pub(super) const QUANTUM: u32 = 4;
 /// Items of one tenant that lie in one piece of memory.
 const CHUNK_ITEMS: usize = 512;
 

@@ -2,21 +2,11 @@
 
 use super::lane::Lane;
 use super::side::End;
-use super::turns::Turns;
-use super::want::{Want, target_of};
-use campanile_model::job::Priority;
+use crate::shares::{LEVELS, Shares};
+use crate::turns::Turns;
+use crate::want::{Want, target_of};
 use campanile_model::queue::Dispatch;
-use campanile_model::{Timestamp, limits};
-use std::collections::HashMap;
-
-const LEVELS: usize = Priority::ALL.len();
-/// Shares of the priorities, in the order of `Priority::ALL`.
-const WEIGHTS: [i32; LEVELS] = [8, 4, 2, 1];
-/// Sets of targets whose shares are remembered; with more of them, the count starts anew. Each worker may have its own.
-const ACCOUNTS_MAX: usize = limits::WORKERS_MAX;
-
-/// What each priority has coming to it.
-type Credits = [i32; LEVELS];
+use campanile_model::Timestamp;
 
 /// What waits in one pool.
 #[derive(Debug, Default)]
@@ -24,8 +14,7 @@ pub(super) struct Pool {
     waiting: usize,
     /// By priority, then by target. No lane is empty.
     levels: [Turns<Lane>; LEVELS],
-    /// By the digest of the targets that were asked for.
-    accounts: HashMap<u64, Credits>,
+    shares: Shares,
 }
 
 impl Pool {
@@ -52,11 +41,11 @@ impl Pool {
     /// Takes up to `limit` for the targets that are wanted, fewer only if no more wait; how many.
     pub fn take(&mut self, want: &Want, limit: usize, taken: &mut Vec<Dispatch>) -> usize {
         let mut lanes = self.levels.each_ref().map(|level| level.in_turn(&want.targets, limit, |_, _| true));
-        let mut credits = self.accounts.get(&want.account).copied().unwrap_or_default();
+        let mut credits = self.shares.credits(want.account);
         let mut count = 0;
         while count < limit {
             let is_open = lanes.each_ref().map(|lanes| !lanes.is_empty());
-            let Some(level) = next_level(&mut credits, is_open) else { break };
+            let Some(level) = credits.next(is_open) else { break };
             let Some(target) = lanes[level].pop_front() else { break };
             let Some(item) = take_in_turn(&mut self.levels[level], &target) else { continue };
             if self.levels[level].has(&target) {
@@ -66,33 +55,9 @@ impl Pool {
             count += 1;
         }
         self.waiting -= count;
-        if self.accounts.len() >= ACCOUNTS_MAX && !self.accounts.contains_key(&want.account) {
-            self.accounts.clear();
-        }
-        self.accounts.insert(want.account, credits);
+        self.shares.remember(want.account, credits);
         count
     }
-}
-
-/// Smooth weighted round robin: everybody open earns its weight, the richest goes and pays for all. Who has nothing earns
-/// nothing for later.
-fn next_level(credits: &mut Credits, is_open: [bool; LEVELS]) -> Option<usize> {
-    let mut earned = 0;
-    let mut richest = None;
-    for (level, credit) in credits.iter_mut().enumerate() {
-        if !is_open[level] {
-            *credit = 0;
-            continue;
-        }
-        earned += WEIGHTS[level];
-        *credit += WEIGHTS[level];
-        if richest.is_none_or(|(_, most)| *credit > most) {
-            richest = Some((level, *credit));
-        }
-    }
-    let (level, _) = richest?;
-    credits[level] -= earned;
-    Some(level)
 }
 
 fn take_in_turn(level: &mut Turns<Lane>, target: &str) -> Option<Dispatch> {

@@ -4,9 +4,9 @@
 //! one lock, keep it.
 
 use super::pool::Pool;
-use super::turns::Turns;
-use super::waiters::Waiters;
-use super::want::{Want, target_of};
+use crate::turns::Turns;
+use crate::waiters::Waiters;
+use crate::want::{Want, target_of};
 use campanile_model::queue::Dispatch;
 use std::collections::HashSet;
 use std::sync::Arc;

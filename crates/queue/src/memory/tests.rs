@@ -2,8 +2,8 @@
 
 mod random;
 
-use super::lane::QUANTUM;
 use super::*;
+use crate::shares::QUANTUM;
 use campanile_model::action::ActionKind;
 use campanile_model::job::Priority;
 use campanile_testkit::conformance::queue::{any, batch, dispatch, from, pulled, pulled_batch, worker};

@@ -82,6 +82,7 @@ impl Rig {
             metrics: Arc::new(Metrics::default()),
             gate: Arc::default(),
             workers: Arc::default(),
+            duty: Arc::default(),
             running: Running::default(),
             retention: std::sync::Arc::new(campanile_engine::upkeep::retention()),
             lease_ms: campanile_model::limits::LEASE_MS,

@@ -1,8 +1,12 @@
-//! Not written yet.
-#![allow(unused, reason = "not written yet")]
-use super::*;
-use campanile_pg::{Failure, Tx};
-use campanile_model::store::Idempotency;
+//! Idempotency keys: the answer to a request is remembered in the transaction that does what the request asks for.
+
+use super::rows::{Columns, storable};
+use campanile_model::ids::TenantId;
+use campanile_model::store::{Answer, Idempotency};
+use campanile_model::time::Timestamp;
+use campanile_pg::{Done, Failure, Pool, Tx};
+use std::borrow::Cow;
+use std::collections::HashMap;
 
 /// A key that was used before.
 pub(super) enum Used {
@@ -12,21 +16,116 @@ pub(super) enum Used {
     Other,
 }
 
-/// Finds which of these keys were used before and have not expired at `now`: one answer per key.
+/// What is remembered under a key.
+#[derive(Clone)]
+pub(super) struct Remembered {
+    fingerprint: u128,
+    answer: Answer,
+    expires_at: Timestamp,
+}
+
+impl Remembered {
+    pub(super) fn of(key: &Idempotency) -> Self {
+        Self { fingerprint: key.fingerprint, answer: key.answer.clone(), expires_at: key.expires_at }
+    }
+
+    /// What this means to a request under the key at `now`; nothing, once it has expired.
+    pub(super) fn judge(&self, key: &Idempotency, now: Timestamp) -> Option<Used> {
+        let counts = self.expires_at > now;
+        counts.then(|| match self.fingerprint == key.fingerprint {
+            true => Used::Same(self.answer.clone()),
+            false => Used::Other,
+        })
+    }
+}
+
+/// Finds which of these keys were used before and have not expired at `now`: one answer per key. Nobody else finds or remembers
+/// them until the transaction ends.
 pub(super) async fn find(tx: &Tx<'_>, keys: &[(TenantId, &Idempotency)], now: Timestamp) -> Done<Vec<Option<Used>>> {
-    Err(Failure::corrupt("not written yet"))
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    let names = Names::of(keys);
+    tx.query(include_str!("sql/keys/lock.sql"), &[&names.tenants, &names.scopes, &names.keys]).await?;
+    let found = stored(tx, keys).await?;
+    Ok(keys.iter().zip(found).map(|((_, key), found)| found?.judge(key, now)).collect())
 }
 
-/// Remembers keys; expired ones of the same name give way.
+/// What is remembered under these keys, expired or not: one answer per key. For writers who follow each other anyway.
+pub(super) async fn stored(tx: &Tx<'_>, keys: &[(TenantId, &Idempotency)]) -> Done<Vec<Option<Remembered>>> {
+    let mut remembered = vec![None; keys.len()];
+    if keys.is_empty() {
+        return Ok(remembered);
+    }
+    let names = Names::of(keys);
+    let found = tx.query(include_str!("sql/keys/find.sql"), &[&names.tenants, &names.scopes, &names.keys]).await?;
+    for row in &found {
+        let mut columns = Columns::of(row);
+        let turn: usize = columns.small()?;
+        let (fingerprint, answer) = answered(&mut columns)?;
+        remembered[turn] = Some(Remembered { fingerprint, answer, expires_at: columns.instant()? });
+    }
+    Ok(remembered)
+}
+
+/// Remembers keys; expired ones of the same name give way, and the last one of a name counts.
 pub(super) async fn remember(tx: &Tx<'_>, keys: &[(TenantId, &Idempotency)]) -> Done<()> {
-    Err(Failure::corrupt("not written yet"))
+    let last: HashMap<_, _> = keys.iter().map(|&(tenant, key)| ((tenant, &key.scope, &key.key), key)).collect();
+    if last.is_empty() {
+        return Ok(());
+    }
+    let mut last: Vec<(TenantId, &Idempotency)> = last.into_iter().map(|((tenant, ..), key)| (tenant, key)).collect();
+    last.sort_unstable_by_key(|(tenant, key)| (*tenant, &key.scope, &key.key));
+    let names = Names::of(&last);
+    let fingerprints: Vec<Vec<u8>> = last.iter().map(|(_, key)| key.fingerprint.to_be_bytes().into()).collect();
+    let statuses: Vec<i64> = last.iter().map(|(_, key)| i64::from(key.answer.status)).collect();
+    let bodies: Vec<Cow<'_, str>> = last.iter().map(|(_, key)| storable(&key.answer.body)).collect();
+    let expiries: Vec<i64> = last.iter().map(|(_, key)| key.expires_at.millis()).collect();
+    let sql = include_str!("sql/keys/put.sql");
+    let values: [&(dyn campanile_pg::tokio_postgres::types::ToSql + Sync); 7] =
+        [&names.tenants, &names.scopes, &names.keys, &fingerprints, &statuses, &bodies, &expiries];
+    tx.execute(sql, &values).await?;
+    Ok(())
 }
 
-pub(super) async fn recall(pool: &Pool, tenant: TenantId, scope: &str, key: &str, now: Timestamp) -> Done<Option<(u128, Answer)>> {
-    Err(Failure::corrupt("not written yet"))
+/// What was answered under a key that has not expired at `now`, with the fingerprint of its request.
+pub(super) async fn recall(
+    pool: &Pool,
+    tenant: TenantId,
+    scope: &str,
+    key: &str,
+    now: Timestamp,
+) -> Done<Option<(u128, Answer)>> {
+    let (tenant, now) = (i64::from(tenant.0), now.millis());
+    let found = pool.query(include_str!("sql/keys/get.sql"), &[&tenant, &storable(scope), &storable(key), &now]).await?;
+    found.first().map(|row| answered(&mut Columns::of(row))).transpose()
 }
 
+/// Forgets keys that expired before `now`.
 pub(super) async fn forget(pool: &Pool, now: Timestamp, limit: usize) -> Done<usize> {
-    Err(Failure::corrupt("not written yet"))
+    let forgotten = pool.execute(include_str!("sql/keys/forget.sql"), &[&now.millis(), &(limit as i64)]).await?;
+    Ok(forgotten as usize)
 }
 
+fn answered(columns: &mut Columns<'_>) -> Done<(u128, Answer)> {
+    let fingerprint: &[u8] = columns.next()?;
+    let fingerprint = fingerprint.try_into().map_err(|_| Failure::corrupt("fingerprint"))?;
+    Ok((u128::from_be_bytes(fingerprint), Answer { status: columns.small()?, body: columns.next()? }))
+}
+
+/// Keys as columns.
+struct Names<'k> {
+    tenants: Vec<i64>,
+    scopes: Vec<Cow<'k, str>>,
+    keys: Vec<Cow<'k, str>>,
+}
+
+impl<'k> Names<'k> {
+    fn of(keys: &[(TenantId, &'k Idempotency)]) -> Self {
+        Self {
+            tenants: keys.iter().map(|(tenant, _)| i64::from(tenant.0)).collect(),
+            scopes: keys.iter().map(|(_, key)| storable(&key.scope)).collect(),
+            keys: keys.iter().map(|(_, key)| storable(&key.key)).collect(),
+        }
+    }
+}

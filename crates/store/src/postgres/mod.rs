@@ -39,13 +39,16 @@ mod dead;
 mod progress;
 mod effects;
 mod keys;
+mod reads;
 mod listing;
 mod stats;
 mod prune;
+mod fold;
 mod reconcile;
 mod operations;
 mod endpoints;
 mod outbox;
+mod deliveries;
 mod watches;
 mod rows;
 
@@ -111,12 +114,24 @@ impl PostgresStore {
     /// Connects, brings the schema up to date, and makes the partitions of the coming days.
     pub async fn open(options: &Options) -> Result<Self> {
         let pool = Pool::new(options)?;
-        migrations::run(&pool).await?;
-        partitions::ensure(&pool).await?;
+        Self::prepare(&pool, &[]).await?;
+        crate::copy::refuse_unfinished(&pool).await?;
         let locks = Locks::of(pool.target());
         let listener = Listener::start(pool.target(), &[JOBS_BELL]);
         let puts = gather::Gather::start(pool.clone(), locks);
         Ok(Self { pool, locks, listener, puts, untold: Mutex::default(), pruning: Mutex::default() })
+    }
+
+    /// Brings the schema up to date, and makes the partitions of the coming days and of other ones.
+    pub(crate) async fn prepare(pool: &Pool, days: &[i64]) -> Result<()> {
+        migrations::run(pool).await?;
+        partitions::ensure_also(pool, days).await
+    }
+
+    /// What all nodes use under this key: what is there, or `proposal` where nothing is.
+    pub async fn agree(&self, key: &str, proposal: &str) -> Result<String> {
+        let rows = self.pool.query(include_str!("sql/meta/agree.sql"), &[&key, &proposal]).await?;
+        rows.first().map(|row| row.get(0)).ok_or_else(|| Error::new(Kind::Bug, "an upsert answered with nothing"))
     }
 
     /// Keeps released executions for the next caller who can dispatch them.
@@ -222,7 +237,7 @@ impl Store for PostgresStore {
     }
 
     async fn load_waiting(&self, query: &WaitingQuery) -> Result<Vec<Waiting>> {
-        self.told(executions::load_waiting(&self.pool, query).await)
+        self.told(reads::load_waiting(&self.pool, query).await)
     }
 
     async fn claim(&self, claims: Vec<Claim>) -> Result<Vec<Claimed>> {
@@ -264,15 +279,15 @@ impl Store for PostgresStore {
     }
 
     async fn load_running(&self, executions: &[ExecutionId]) -> Result<Vec<Option<RunningAttempt>>> {
-        self.told(leases::load_running(&self.pool, executions).await)
+        self.told(reads::load_running(&self.pool, executions).await)
     }
 
     async fn load_expired(&self, now: Timestamp, limit: usize) -> Result<Vec<RunningAttempt>> {
-        self.told(leases::load_expired(&self.pool, now, limit).await)
+        self.told(reads::load_expired(&self.pool, now, limit).await)
     }
 
     async fn load_orphans(&self, live_nodes: &[String], limit: usize) -> Result<Vec<RunningAttempt>> {
-        self.told(leases::load_orphans(&self.pool, live_nodes, limit).await)
+        self.told(reads::load_orphans(&self.pool, live_nodes, limit).await)
     }
 
     async fn cancel(&self, batch: CancelBatch) -> Result<Cancelled> {
@@ -317,11 +332,11 @@ impl Store for PostgresStore {
     }
 
     async fn dead_groups(&self, tenant: TenantId, limit: usize) -> Result<Vec<DeadGroup>> {
-        self.told(dead::groups(&self.pool, tenant, limit).await)
+        self.told(reads::dead_groups(&self.pool, tenant, limit).await)
     }
 
     async fn get_executions(&self, tenant: TenantId, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>> {
-        self.told(executions::get(&self.pool, tenant, ids).await)
+        self.told(reads::get(&self.pool, tenant, ids).await)
     }
 
     async fn list_executions(&self, query: &ExecutionQuery) -> Result<ExecutionPage> {
@@ -329,11 +344,11 @@ impl Store for PostgresStore {
     }
 
     async fn list_attempts(&self, tenant: TenantId, execution: ExecutionId) -> Result<Vec<Attempt>> {
-        self.told(executions::list_attempts(&self.pool, tenant, execution).await)
+        self.told(reads::list_attempts(&self.pool, tenant, execution).await)
     }
 
     async fn progress(&self, tenant: TenantId, execution: ExecutionId) -> Result<Option<Progress>> {
-        self.told(progress::get(&self.pool, tenant, execution).await)
+        self.told(reads::progress(&self.pool, tenant, execution).await)
     }
 
     async fn list_logs(
@@ -343,7 +358,7 @@ impl Store for PostgresStore {
         after: u64,
         limit: usize,
     ) -> Result<Vec<(u64, LogLine)>> {
-        self.told(progress::list_logs(&self.pool, tenant, execution, after, limit).await)
+        self.told(reads::list_logs(&self.pool, tenant, execution, after, limit).await)
     }
 
     async fn list_skips(
@@ -408,14 +423,14 @@ impl Store for PostgresStore {
         except: &[EndpointId],
         limit: usize,
     ) -> Result<Vec<(Delivery, Endpoint)>> {
-        self.told(outbox::load(&self.pool, now, except, limit).await)
+        self.told(deliveries::load(&self.pool, now, except, limit).await)
     }
 
     async fn settle_deliveries(&self, tried: Vec<Tried>) -> Result<()> {
         if tried.is_empty() {
             return Ok(());
         }
-        self.pool.write(&tried, |tx, tried| Box::pin(outbox::settle(tx, tried))).await
+        self.pool.write(&tried, |tx, tried| Box::pin(deliveries::settle(tx, tried))).await
     }
 
     async fn list_deliveries(
@@ -425,14 +440,14 @@ impl Store for PostgresStore {
         before: Option<u64>,
         limit: usize,
     ) -> Result<Page<Delivery>> {
-        self.told(outbox::list(&self.pool, tenant, endpoint, before, limit).await)
+        self.told(deliveries::list(&self.pool, tenant, endpoint, before, limit).await)
     }
 
     async fn replay_delivery(&self, tenant: TenantId, endpoint: EndpointId, seq: u64, now: Timestamp) -> Result<bool> {
         let what = (tenant, endpoint, seq, now);
         self.pool
             .write(&what, |tx, (tenant, endpoint, seq, now)| {
-                Box::pin(outbox::replay(tx, *tenant, *endpoint, *seq, *now))
+                Box::pin(deliveries::replay(tx, *tenant, *endpoint, *seq, *now))
             })
             .await
     }

@@ -1,10 +1,211 @@
-//! Not written yet.
-#![allow(unused, reason = "not written yet")]
-use super::*;
-use campanile_pg::{Failure, Tx};
-use campanile_model::store::Idempotency;
+//! Partitions: executions and what hangs on them, a day each, by the instant that their ids begin with. What is old is dropped
+//! with its day, and not deleted row by row.
+//!
+//! A day is days since the Unix epoch, UTC; its partitions are named `executions_d20774` and so on. They are made a week ahead.
+//! What belongs to a day that has none (a fire far in the past or future, or nobody made them) is in the default partition,
+//! `executions_rest`, and works as well there; when the day gets its partition, it moves there.
+//!
+//! Nobody waits for this: locks are waited for shortly, and given up and tried again; one node does it at a time.
 
-pub(super) async fn ensure(pool: &Pool) -> Result<()> {
-    Err(Failure::corrupt("not written yet").into_error(""))
+use super::Locks;
+use super::migrations::patiently;
+use campanile_model::error::Result;
+use campanile_model::ids::ExecutionId;
+use campanile_model::time::Timestamp;
+use campanile_pg::tokio_postgres::Row;
+use campanile_pg::{Done, Pool, Tx};
+use futures_util::future::BoxFuture;
+use std::collections::{BTreeSet, HashSet};
+use std::time::Duration;
+
+/// The tables, each with the column that it is partitioned by. Executions come first: whatever is left of a day after a crash
+/// in the middle of a drop belongs to nobody, and goes at the next try.
+pub(super) const TABLES: [(&str, &str); 5] = [
+    ("executions", "id"),
+    ("attempts", "execution_id"),
+    ("responses", "execution_id"),
+    ("progress", "execution_id"),
+    ("logs", "execution_id"),
+];
+
+/// Days that have partitions, counted from today.
+const AHEAD: std::ops::RangeInclusive<i64> = -1..=7;
+/// Milliseconds of a day.
+const DAY_MS: i64 = 86_400_000;
+/// The second half of the advisory lock on upkeep under which partitions are made and dropped.
+const TURN: i32 = 1;
+/// How long others may have to wait behind us: we wait for whoever works on the table, and they for us.
+const TERMS: &str = "SET LOCAL lock_timeout = '300ms'";
+/// How often we try, and how long we let others work in between.
+const TRIES: (u32, Duration) = (8, Duration::from_millis(200));
+
+/// A day that has partitions.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(super) struct Day {
+    /// Days since the Unix epoch.
+    pub(super) number: i64,
+    /// The smallest id of the day.
+    pub(super) from: ExecutionId,
+    /// The smallest id of the next day.
+    pub(super) to: ExecutionId,
 }
 
+impl Day {
+    pub(super) fn new(number: i64) -> Self {
+        let floor = |day: i64| ExecutionId::floor(Timestamp::from_millis(day * DAY_MS));
+        Self { number, from: floor(number), to: floor(number + 1) }
+    }
+
+    /// The instant at which the day ends.
+    pub(super) fn end(self) -> Timestamp {
+        Timestamp::from_millis((self.number + 1) * DAY_MS)
+    }
+}
+
+/// The name of a table's partition of a day.
+pub(super) fn name(table: &str, day: i64) -> String {
+    format!("{table}_d{day}")
+}
+
+fn day_of(table: &str, partition: &str) -> Option<i64> {
+    partition.strip_prefix(table)?.strip_prefix("_d")?.parse().ok()
+}
+
+/// Makes the partitions of yesterday and the coming days, where they are missing. When they are there, that is one look. To be called
+/// at least once a day; where nobody does, or others hold the locks for long, everything still works, in the default partition.
+pub(super) async fn ensure(pool: &Pool) -> Result<()> {
+    ensure_also(pool, &[]).await
+}
+
+/// The same, and those of other days.
+pub(super) async fn ensure_also(pool: &Pool, also: &[i64]) -> Result<()> {
+    let (today, made) = made(pool).await?;
+    let wanted: BTreeSet<i64> = AHEAD.map(|ahead| today + ahead).chain(also.iter().copied()).collect();
+    let lock = Locks::of(pool.target()).upkeep;
+    for (table, key) in TABLES {
+        let missing = |day: &&i64| !made.contains(&(table.to_owned(), **day));
+        let days: Vec<i64> = wanted.iter().filter(missing).copied().collect();
+        if days.is_empty() {
+            continue;
+        }
+        let what = (lock, table, key, days);
+        let done = patiently(pool, TRIES, &what, |tx, (lock, table, key, days)| {
+            Box::pin(make(tx, *lock, (*table, *key), days))
+        });
+        match done.await {
+            Err(error) if error.code() == "store_locked" => {
+                tracing::warn!(%error, table, "cannot make partitions now; rows go to the default one until then");
+            }
+            done => done?,
+        }
+    }
+    Ok(())
+}
+
+/// The days that have partitions, oldest first. One that is only partly dropped is among them.
+pub(super) async fn list(pool: &Pool) -> Result<Vec<Day>> {
+    let mut days: Vec<i64> = made(pool).await?.1.into_iter().map(|(_, day)| day).collect();
+    days.sort_unstable();
+    days.dedup();
+    Ok(days.into_iter().map(Day::new).collect())
+}
+
+/// What must hold for a day to be dropped, judged in the transaction that drops it: `|tx, day, of| Box::pin(..)`.
+pub(super) type Guard<A> = for<'a> fn(&'a Tx<'a>, Day, &'a A) -> BoxFuture<'a, Done<bool>>;
+
+/// Drops all five partitions of a day; says whether it did. `guard` is asked while nobody can write executions of the day (they
+/// can be read, from `name("executions", day.number)` too), and may write, in the transaction that drops them. It should be quick, and
+/// say no for a day that must stay. It is not asked for a day whose executions have been dropped before. No, too, where
+/// another node is at it. An error with the code `store_locked` means: try again later.
+pub(super) async fn drop_day<A: Sync>(pool: &Pool, day: Day, of: &A, guard: Guard<A>) -> Result<bool> {
+    let lock = Locks::of(pool.target()).upkeep;
+    for (table, _) in TABLES {
+        let what = (lock, table, day, of, guard);
+        let dropped = patiently(pool, TRIES, &what, |tx, (lock, table, day, of, guard)| {
+            Box::pin(drop_one(tx, *lock, table, *day, *of, *guard))
+        });
+        if !dropped.await? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// All partitions that are made, without the default ones: table and day. Before them, the day it is for the server.
+async fn made(pool: &Pool) -> Result<(i64, HashSet<(String, i64)>)> {
+    let tables: Vec<&str> = TABLES.iter().map(|(table, _)| *table).collect();
+    let found = pool.query(include_str!("sql/partitions/list.sql"), &[&tables]).await?;
+    let known = |row: &Row| {
+        let table: String = row.get(0);
+        let day = day_of(&table, row.get(1))?;
+        Some((table, day))
+    };
+    Ok((found.first().map_or(0, |row| row.get(2)), found.iter().filter_map(known).collect()))
+}
+
+/// Makes the partitions of one table. Attaching a table that was made before does not keep others from reading and writing, but for
+/// the default partition, which must not have rows of that day.
+async fn make(tx: &Tx<'_>, lock: i32, (table, key): (&str, &str), days: &[i64]) -> Done<()> {
+    if !turn(tx, lock).await? {
+        return Ok(());
+    }
+    let found = tx.query(include_str!("sql/partitions/list.sql"), &[&vec![table]]).await?;
+    let there: HashSet<i64> = found.iter().filter_map(|row| day_of(table, row.get(1))).collect();
+    let missing: Vec<i64> = days.iter().filter(|day| !there.contains(day)).copied().collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let made: Vec<String> = missing.iter().map(|&day| format!("CREATE TABLE {} (LIKE {table} INCLUDING ALL)", name(table, day))).collect();
+    tx.batch(&made.join(";\n")).await?;
+    // A row that is on its way to the default partition when its day gets one of its own would be refused there. So where rows
+    // may be on their way, everybody waits before they choose; that is, after nobody made partitions for a week.
+    let today: i64 = found.first().map_or(0, |row| row.get(2));
+    let busy = if missing[0] <= today + 1 { format!("{table}, ") } else { String::new() };
+    tx.batch(&format!("LOCK TABLE ONLY {busy}{table}_rest IN ACCESS EXCLUSIVE MODE")).await?;
+    for day in missing {
+        let new = name(table, day);
+        let Day { from, to, .. } = Day::new(day);
+        let (from, to) = (literal(from), literal(to));
+        tx.batch(&format!(
+            "WITH moved AS (DELETE FROM {table}_rest WHERE {key} >= {from} AND {key} < {to} RETURNING *)
+             INSERT INTO {new} SELECT * FROM moved;
+             ALTER TABLE {table} ATTACH PARTITION {new} FOR VALUES FROM ({from}) TO ({to})"
+        ))
+        .await?;
+    }
+    Ok(())
+}
+
+/// Drops one partition of a day, if it is there; says no when it must stay.
+async fn drop_one<A>(tx: &Tx<'_>, lock: i32, table: &str, day: Day, of: &A, guard: Guard<A>) -> Done<bool> {
+    if !turn(tx, lock).await? {
+        return Ok(false);
+    }
+    let partition = name(table, day.number);
+    let found = tx.query(include_str!("sql/partitions/list.sql"), &[&vec![table]]).await?;
+    if !found.iter().any(|row| row.get::<_, &str>(1) == partition) {
+        return Ok(true);
+    }
+    if table == TABLES[0].0 {
+        tx.batch(&format!("LOCK TABLE {partition} IN SHARE ROW EXCLUSIVE MODE")).await?;
+        if !guard(tx, day, of).await? {
+            return Ok(false);
+        }
+    }
+    // This is what everybody waits for: whoever uses the table, in any of its partitions.
+    tx.batch(&format!("DROP TABLE {partition}")).await?;
+    Ok(true)
+}
+
+/// Sets the terms, and says whether it is our turn.
+async fn turn(tx: &Tx<'_>, lock: i32) -> Done<bool> {
+    tx.batch(TERMS).await?;
+    let found = tx.query_opt("SELECT pg_try_advisory_xact_lock($1, $2)", &[&lock, &TURN]).await?;
+    Ok(found.is_some_and(|row| row.get(0)))
+}
+
+/// An id as SQL spells it.
+fn literal(id: ExecutionId) -> String {
+    let digits: String = id.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("'{digits}'::uuid")
+}

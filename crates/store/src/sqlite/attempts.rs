@@ -6,13 +6,13 @@
 use super::claims::{Judge, Judged};
 use super::counters;
 use super::effects::{self, Effects, EndedAttempt, Subject, Transition};
-use super::executions::{self, Found, both, in_order};
+use super::executions::{self, Found, both};
 use super::failure::{Done, expect_one};
 use super::overlaps;
 use super::progress;
 use super::remembered;
 use super::rows::Texts;
-use campanile_model::action::NODE_PREFIX;
+use crate::rules::in_order;
 use campanile_model::error::{Error, Kind};
 use campanile_model::execution::{AttemptOutcome, Reason};
 use campanile_model::job::JobState;
@@ -20,11 +20,6 @@ use campanile_model::lifecycle::{self, Event, State};
 use campanile_model::overlap::Overlap;
 use campanile_model::store::{Applied, AttemptFence, Claim, Completion, CompletionOf, Moved, Waiting};
 use rusqlite::{CachedStatement, Connection, params};
-
-/// Whether the runner of this name is a node: it runs its attempts as long as it lives, and ends those that are taken from it.
-pub(super) fn is_node(worker: Option<&str>) -> bool {
-    worker.is_some_and(|worker| worker.starts_with(NODE_PREFIX))
-}
 
 /// Ends attempts.
 pub(super) fn complete(connection: &Connection, completions: &[Completion]) -> Done<Moved> {

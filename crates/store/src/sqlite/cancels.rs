@@ -1,8 +1,6 @@
 //! Cancelling: executions that wait end now, attempts of external workers are asked to stop, and a fire that has not come is
 //! cancelled before it is born.
 
-use super::attempts::is_node;
-use super::claims::after;
 use super::effects::{Effects, Subject, Transition};
 use super::executions::{self, Found, insert_one};
 use super::failure::{Done, expect_one};
@@ -10,6 +8,7 @@ use super::history;
 use super::keys::Keys;
 use super::overlaps;
 use super::rows::Texts;
+use crate::rules::{after, is_node};
 use campanile_model::execution::Reason;
 use campanile_model::lifecycle::{self, Event};
 use campanile_model::overlap::Overlap;

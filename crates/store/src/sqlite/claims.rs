@@ -8,23 +8,23 @@
 use super::capacities::Pools;
 use super::counters;
 use super::effects::{Effects, Subject, Transition};
-use super::executions::{self, Current, in_order};
+use super::executions::{self, Current};
 use super::failure::{Done, Failure, expect_one};
 use super::overlaps::{self, Turn};
 use super::progress;
 use super::remembered;
 use super::rows::{Columns, Texts};
 use super::watches;
+use crate::rules::{after, in_order, lease_ms, time_limit_ms};
 use campanile_model::action::{ActionKind, ActionSpec};
 use campanile_model::execution::Reason;
 use campanile_model::ids::{ExecutionId, FireKind};
 use campanile_model::job::JobState;
 use campanile_model::lifecycle::{self, Event, State};
-use campanile_model::limits;
 use campanile_model::notify::WatchKind;
 use campanile_model::overlap::Overlap;
 use campanile_model::retry::RetryPolicy;
-use campanile_model::store::{AttemptFence, Claim, Claimed, Granted, Lease, Waiting, discard_reason};
+use campanile_model::store::{AttemptFence, Claim, Claimed, Granted, Waiting, discard_reason};
 use campanile_model::time::Timestamp;
 use rusqlite::{CachedStatement, Connection, params};
 use std::sync::Arc;
@@ -299,10 +299,6 @@ fn grant(connection: &Connection, claim: &Claim, fence: u64, candidate: &Current
     };
     let first_started_at = first_start.unwrap_or(claim.now);
     let timeout_ms = time_limit_ms(offer.timeout_ms, offer.retry.total_timeout_ms, first_started_at, claim.now);
-    let lease_ms = match claim.lease {
-        Lease::BeyondTimeout(ms) => timeout_ms.saturating_add(ms),
-        Lease::Beats(ms) => ms.min(timeout_ms.saturating_add(limits::TIMEOUT_GRACE_MS)),
-    };
     let checkpoint = match candidate.deliveries {
         0 => None,
         _ => progress::checkpoint(connection, of.id)?,
@@ -318,7 +314,7 @@ fn grant(connection: &Connection, claim: &Claim, fence: u64, candidate: &Current
         retry: offer.retry,
         timeout_ms,
         fire_at: of.fire_at,
-        lease_until: after(claim.now, lease_ms),
+        lease_until: after(claim.now, lease_ms(claim.lease, timeout_ms)),
         covers_from: offer.covers_from,
         attempts_from: offer.attempts_from,
         losses: offer.losses,
@@ -332,15 +328,4 @@ fn first_since(connection: &Connection, id: ExecutionId, attempts_from: u32) -> 
     let mut first = connection.prepare_cached(include_str!("sql/attempts/first_since.sql"))?;
     let first: Option<i64> = first.query_row(params![id.as_bytes(), attempts_from], |row| row.get(0))?;
     Ok(first.map(Timestamp::from_millis))
-}
-
-/// Time limit of an attempt that starts at `now`: its own, or what is left of that of all attempts together.
-pub(super) fn time_limit_ms(own_ms: u64, total_ms: Option<u64>, first_started_at: Timestamp, now: Timestamp) -> u64 {
-    let left_ms = total_ms.map(|total| total.saturating_sub(now.ms_since(first_started_at)).max(1));
-    left_ms.map_or(own_ms, |left| left.min(own_ms))
-}
-
-/// So many milliseconds later.
-pub(super) fn after(at: Timestamp, ms: u64) -> Timestamp {
-    at.saturating_add_ms(i64::try_from(ms).unwrap_or(i64::MAX))
 }

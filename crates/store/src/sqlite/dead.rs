@@ -5,6 +5,7 @@ use super::executions::{self, Found};
 use super::failure::{Done, expect_one};
 use super::overlaps;
 use super::rows::{Columns, Texts};
+use crate::sums::Grown;
 use campanile_model::execution::{AttemptOutcome, Reason};
 use campanile_model::ids::{ExecutionId, TenantId};
 use campanile_model::job::JobState;
@@ -112,42 +113,6 @@ fn left(effects: &mut Effects<'_>, found: &Found, event: Event, now: Timestamp) 
     match found.fingerprint {
         Some(fingerprint) => shrink(effects.connection(), found.of.tenant, fingerprint, found.of.id),
         None => Ok(()),
-    }
-}
-
-/// What a batch adds to a group.
-pub(super) struct Grown {
-    target: Arc<str>,
-    kind: String,
-    message: String,
-    count: i64,
-    first_at: Timestamp,
-    last_at: Timestamp,
-    sample: ExecutionId,
-}
-
-impl Grown {
-    /// Nothing yet.
-    pub(super) fn new(target: &Arc<str>, at: Timestamp) -> Self {
-        Self {
-            target: target.clone(),
-            kind: String::new(),
-            message: String::new(),
-            count: 0,
-            first_at: at,
-            last_at: at,
-            sample: ExecutionId::from_bytes([0; 16]),
-        }
-    }
-
-    /// One more.
-    pub(super) fn add(&mut self, id: ExecutionId, at: Timestamp, kind: &str, message: &str) {
-        self.count += 1;
-        self.first_at = self.first_at.min(at);
-        if (at, id) >= (self.last_at, self.sample) {
-            (self.last_at, self.sample) = (at, id);
-            (self.kind, self.message) = (kind.into(), message.into());
-        }
     }
 }
 

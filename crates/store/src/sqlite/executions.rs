@@ -8,8 +8,10 @@ use super::keys::{Keys, Used};
 use super::overlaps;
 use super::remembered;
 use super::rows::{self, Columns, Texts};
-use super::shards::{self, ShardSet};
+use super::shards;
 use super::watches;
+use crate::rules::{in_order, watched};
+use crate::shard_set::ShardSet;
 use campanile_model::execution::{Attempt, AttemptOutcome, Execution, Reason};
 use campanile_model::ids::{ExecutionId, FireKind, TenantId};
 use campanile_model::lifecycle::{self, Event, State, StateSet};
@@ -91,7 +93,7 @@ pub(super) fn insert_one(insert: &mut CachedStatement<'_>, fire: &Fire, state: S
     insert.raw_bind_parameter(13, &*dispatch.target)?;
     insert.raw_bind_parameter(14, fire.overlap.code())?;
     insert.raw_bind_parameter(15, fire.covers_from.map(Timestamp::millis))?;
-    insert.raw_bind_parameter(16, watches::watched(&fire.expect))?;
+    insert.raw_bind_parameter(16, watched(&fire.expect))?;
     Ok(insert.raw_execute()? == 1)
 }
 
@@ -130,7 +132,7 @@ fn refire(effects: &mut Effects<'_>, fire: &Fire, now: Timestamp, ready: &mut Ve
         fire.overlap.code(),
         fire.covers_from.map(Timestamp::millis),
         lifecycle::sources(Event::Refire).mask(),
-        watches::watched(&fire.expect),
+        watched(&fire.expect),
     ])?;
     expect_one(changed, dispatch.execution)?;
     effects.count(dispatch.tenant, &pool, Some(state), None);
@@ -139,15 +141,6 @@ fn refire(effects: &mut Effects<'_>, fire: &Fire, now: Timestamp, ready: &mut Ve
         overlaps::over(effects, (dispatch.job, dispatch.execution), now, ready)?;
     }
     Ok(true)
-}
-
-/// Positions of `items` in the order of `key`; equal ones stay in their order.
-pub(super) fn in_order<T>(items: &[T], key: impl Fn(&T) -> ExecutionId) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..items.len()).collect();
-    if !items.is_sorted_by_key(&key) {
-        order.sort_by_key(|&i| key(&items[i]));
-    }
-    order
 }
 
 /// Reads executions that wait.
@@ -160,6 +153,7 @@ pub(super) fn load_waiting(connection: &Connection, query: &WaitingQuery) -> Don
         after_at.millis(),
         after_id.as_bytes(),
         lifecycle::sources(Event::Claim).mask(),
+        query.fired_until.millis(),
     ])?;
     let mut texts = Texts::default();
     let mut waiting = Vec::new();

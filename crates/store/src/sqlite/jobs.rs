@@ -4,8 +4,10 @@ use super::counters;
 use super::failure::{Done, Failure};
 use super::keys::{Keys, Used};
 use super::rows::{self, Columns, Texts};
-use super::shards::{self, ShardSet};
+use super::shards;
 use super::watches;
+use crate::prefix::prefix_end;
+use crate::shard_set::ShardSet;
 use campanile_model::error::{Error, Kind};
 use campanile_model::ids::{JobId, TenantId};
 use campanile_model::job::{Job, JobState};
@@ -228,20 +230,6 @@ pub(super) fn list(connection: &Connection, query: &JobQuery) -> Done<Page<Job>>
     Ok(Page { items, has_more })
 }
 
-/// The first text after all that start with `prefix`; `None` when there is none.
-fn prefix_end(prefix: &str) -> Option<String> {
-    let mut end: Vec<char> = prefix.chars().collect();
-    while let Some(last) = end.pop() {
-        // Characters compare as their bytes do; the surrogates between are no characters.
-        let next = if last == '\u{d7ff}' { Some('\u{e000}') } else { char::from_u32(last as u32 + 1) };
-        if let Some(next) = next {
-            end.push(next);
-            return Some(end.into_iter().collect());
-        }
-    }
-    None
-}
-
 /// Reads paused jobs whose pause is over.
 pub(super) fn load_resumable(connection: &Connection, now: Timestamp, limit: usize) -> Done<Vec<Job>> {
     let mut load = connection.prepare_cached(include_str!("sql/jobs/load_resumable.sql"))?;
@@ -294,24 +282,4 @@ pub(super) fn advance(connection: &Connection, fences: &[ShardFence], cursors: &
         ])?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::prefix_end;
-
-    #[test]
-    fn the_end_of_a_prefix_lies_after_all_that_start_with_it() {
-        for (prefix, end) in [
-            ("", None),
-            ("a", Some("b")),
-            ("ab", Some("ac")),
-            ("\u{d7ff}", Some("\u{e000}")),
-            ("a\u{10ffff}", Some("b")),
-            ("\u{10ffff}", None),
-        ] {
-            assert_eq!(prefix_end(prefix).as_deref(), end, "{prefix:?}");
-            assert!(end.is_none_or(|end| end > prefix));
-        }
-    }
 }

@@ -1,16 +1,15 @@
 //! Leases: how long attempts keep their executions, who asks for more, and whose are over. And waiting executions that are
 //! told to wait longer.
 
-use super::claims::{after, time_limit_ms};
 use super::executions;
 use super::failure::Done;
 use super::progress;
 use super::rows::{self, Columns, Texts};
+use crate::rules::{prolonged, time_limit_ms};
 use campanile_model::action::NODE_PREFIX;
 use campanile_model::execution::Reason;
 use campanile_model::ids::ExecutionId;
 use campanile_model::lifecycle::{self, Event, State};
-use campanile_model::limits;
 use campanile_model::store::{Applied, AttemptFence, Deferral, Extended, Extension, RunningAttempt};
 use campanile_model::time::Timestamp;
 use rusqlite::{Connection, Row, params};
@@ -76,7 +75,8 @@ pub(super) fn extend(connection: &Connection, extensions: &[Extension]) -> Done<
         }
         progress::log(connection, extension.execution, fence, &extension.logs)?;
         let until = attempt.lease_until;
-        verdicts.push(match allowed(&attempt, extension) {
+        let runs = (attempt.started_at, attempt.timeout_ms);
+        verdicts.push(match prolonged(extension, runs, attempt.cancel_requested.map(|(_, reason)| reason)) {
             Err(reason) => Extended::Cancel { until, reason },
             Ok(wanted) => {
                 let key = params![extension.execution.as_bytes(), RUNS, fence as i64, wanted.millis()];
@@ -85,16 +85,6 @@ pub(super) fn extend(connection: &Connection, extensions: &[Extension]) -> Done<
         });
     }
     Ok(verdicts)
-}
-
-/// Until when an attempt may go on, or why it must stop.
-fn allowed(attempt: &RunningAttempt, extension: &Extension) -> Result<Timestamp, Option<Reason>> {
-    if let Some((_, reason)) = attempt.cancel_requested {
-        return Err(Some(reason));
-    }
-    let end = after(attempt.started_at, attempt.timeout_ms);
-    let last = after(end, limits::TIMEOUT_GRACE_MS);
-    if extension.now >= end { Err(None) } else { Ok(extension.lease_until.min(last)) }
 }
 
 /// An attempt that runs, or the state of its execution.

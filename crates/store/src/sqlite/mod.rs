@@ -22,6 +22,8 @@ mod reader;
 mod checkpointer;
 mod lock;
 mod migrations;
+pub mod backup;
+pub(crate) mod source;
 mod jobs;
 mod due;
 mod pulse;

@@ -6,71 +6,13 @@
 use super::failure::Done;
 use super::known;
 use super::rows::Columns;
-use campanile_model::execution::{AttemptError, Reason};
-use campanile_model::ids::{EndpointId, ExecutionId, JobId, TenantId};
-use campanile_model::lifecycle::State;
-use campanile_model::notify::{Delivery, DeliveryState, Endpoint, EventKind, Tried, WatchKind};
+use crate::event::{Happened, data};
+use campanile_model::ids::{EndpointId, ExecutionId, TenantId};
+use campanile_model::notify::{Delivery, DeliveryState, Endpoint, EventKind, Tried};
 use campanile_model::store::Page;
 use campanile_model::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use serde::Serialize;
 use std::rc::Rc;
-
-/// Something that may be told.
-pub(super) struct Happened<'a> {
-    /// Whose.
-    pub(super) tenant: TenantId,
-    /// What.
-    pub(super) kind: EventKind,
-    /// To which job.
-    pub(super) job: JobId,
-    /// To which execution.
-    pub(super) execution: Option<ExecutionId>,
-    /// When.
-    pub(super) at: Timestamp,
-    /// What is told of it.
-    pub(super) facts: Facts<'a>,
-}
-
-/// What is told.
-pub(super) enum Facts<'a> {
-    /// An attempt ended, and the execution is so now.
-    Ended(Ended<'a>),
-    /// An expectation was not met by its instant.
-    Broken {
-        /// Which one.
-        expectation: WatchKind,
-        /// By when.
-        due_at: Timestamp,
-    },
-    /// A job succeeded again.
-    Recovered {
-        /// How long it had not.
-        since: Timestamp,
-    },
-}
-
-/// An execution after an attempt.
-pub(super) struct Ended<'a> {
-    /// Where it is.
-    pub(super) state: State,
-    /// Why.
-    pub(super) reason: Option<Reason>,
-    /// Tries so far.
-    pub(super) attempt: u32,
-    /// The instant it was due.
-    pub(super) fire_at: Timestamp,
-    /// When the first attempt started.
-    pub(super) first_started_at: Option<Timestamp>,
-    /// When the newest attempt started.
-    pub(super) started_at: Option<Timestamp>,
-    /// When that ended.
-    pub(super) finished_at: Option<Timestamp>,
-    /// What went wrong in it.
-    pub(super) error: Option<&'a AttemptError>,
-    /// The group that it belongs to, if it is dead.
-    pub(super) fingerprint: Option<u64>,
-}
 
 /// Whether anybody wants to hear of `kind`: worth asking before the facts are gathered.
 pub(super) fn wants(connection: &Connection, tenant: TenantId, kind: EventKind) -> Done<bool> {
@@ -109,77 +51,6 @@ pub(super) fn emit(connection: &Connection, happened: &Happened<'_>) -> Done<()>
         ])?;
     }
     Ok(())
-}
-
-/// The `data` of the envelope. Names and texts are those of the API.
-#[derive(Serialize, Default)]
-struct Data<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    execution_id: Option<String>,
-    job_id: String,
-    job_name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    state: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    attempt: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fire_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    started_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    finished_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lateness_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    duration_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<DataError<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fingerprint: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expectation: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    due_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    since: Option<String>,
-}
-
-#[derive(Serialize)]
-struct DataError<'a> {
-    r#type: &'a str,
-    message: &'a str,
-}
-
-fn data(happened: &Happened<'_>, job_name: &str) -> String {
-    let text = |at: Option<Timestamp>| at.map(|at| at.to_string());
-    let whose = Data {
-        execution_id: happened.execution.map(|id| id.to_string()),
-        job_id: happened.job.to_string(),
-        job_name,
-        ..Data::default()
-    };
-    let data = match &happened.facts {
-        Facts::Ended(ended) => Data {
-            state: Some(ended.state.as_str()),
-            reason: ended.reason.map(Reason::as_str),
-            attempt: Some(ended.attempt),
-            fire_at: text(Some(ended.fire_at)),
-            started_at: text(ended.started_at),
-            finished_at: text(ended.finished_at),
-            lateness_ms: ended.first_started_at.map(|at| at.ms_since(ended.fire_at)),
-            duration_ms: ended.started_at.zip(ended.finished_at).map(|(from, to)| to.ms_since(from)),
-            error: ended.error.map(|error| DataError { r#type: &error.kind, message: &error.message }),
-            fingerprint: ended.fingerprint.map(|fingerprint| format!("{fingerprint:016x}")),
-            ..whose
-        },
-        Facts::Broken { expectation, due_at } => {
-            Data { expectation: Some(expectation.as_str()), due_at: text(Some(*due_at)), ..whose }
-        }
-        Facts::Recovered { since } => Data { since: text(Some(*since)), ..whose },
-    };
-    serde_json::to_string(&data).expect("texts and numbers are always JSON")
 }
 
 /// Reads deliveries that wait and are due, in the order of `next_at`. Each endpoint is asked for its own: what waits

@@ -7,12 +7,12 @@
 //!
 //! Jobs that allow overlaps have no rows here, and never get as far.
 
-use super::attempts::is_node;
 use super::claims::stale_now;
 use super::effects::{Effects, Transition};
 use super::executions::{self, Found};
 use super::failure::{Done, Failure, expect_one};
 use super::rows::{self, Columns, Texts};
+use crate::rules::is_node;
 use campanile_model::execution::Reason;
 use campanile_model::ids::{ExecutionId, JobId};
 use campanile_model::lifecycle::{self, Event};

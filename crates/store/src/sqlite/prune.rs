@@ -1,10 +1,7 @@
 //! Pruning: final executions beyond their retention, with everything that hangs on them; and old deliveries, rollups and skips.
 //!
-//! There is no index by state that a success would be in, because every success would have to pay for it. So a reader
-//! scans from the oldest execution on, state by state, a bounded number of rows per call; and the writer deletes what it
-//! found, if it still is what it was. Within one state the order of ids is the order of age, so the scan of a state is
-//! over at the first row that is kept. What it passes on the way is kept in other states; so that this is passed once
-//! and not with every call, the place is remembered until all scans are over.
+//! A reader scans for what is beyond its retention (`crate::retention`), and the writer deletes what it found, if it still is
+//! what it was.
 //!
 //! An execution is kept, however old, while its job's cursor has not passed it: a start from that cursor would find its instant
 //! without an execution, and run it again.
@@ -14,110 +11,45 @@ use super::effects::Effects;
 use super::failure::Done;
 use super::history;
 use super::rows::Columns;
+pub(super) use crate::retention::{Found, Order, Progress};
+use crate::retention::Sweep;
 use campanile_model::ids::ExecutionId;
 use campanile_model::lifecycle::State;
-use campanile_model::store::{Keep, Pruned, Retention};
-use campanile_model::time::Timestamp;
+use campanile_model::store::{Keep, Pruned};
 use rusqlite::{Connection, params};
-
-/// Where the scans stand, by the code of the state. In memory only: a new start scans anew.
-#[derive(Clone, Default)]
-pub(super) struct Progress([Scan; State::ALL.len()]);
-
-#[derive(Copy, Clone, PartialEq)]
-enum Scan {
-    /// It goes on after this id.
-    After([u8; 16]),
-    /// It is over, and waits for the others.
-    Over,
-}
-
-impl Default for Scan {
-    fn default() -> Self {
-        Scan::After([0; 16])
-    }
-}
-
-/// What to prune.
-pub(super) struct Order {
-    pub(super) retention: Retention,
-    pub(super) now: Timestamp,
-    /// Rows to delete at most.
-    pub(super) limit: usize,
-    /// Rows to look at, at most.
-    pub(super) rows_max: usize,
-}
-
-impl Order {
-    /// So many milliseconds before now.
-    fn ago(&self, ms: u64) -> Timestamp {
-        self.now.saturating_add_ms(-i64::try_from(ms).unwrap_or(i64::MAX))
-    }
-}
-
-/// What the reader found.
-pub(super) struct Found {
-    /// What to delete.
-    victims: Vec<(ExecutionId, State)>,
-    /// Where the scans stand, once that is done.
-    pub(super) progress: Progress,
-    /// Whether a scan is not over.
-    pub(super) more: bool,
-}
 
 /// Finds executions to delete.
 pub(super) fn find(connection: &Connection, order: &Order, progress: Progress) -> Done<Found> {
-    let mut found = Found { victims: Vec::new(), progress, more: false };
-    let mut rows_left = order.rows_max;
-    for keep in order.retention.states.iter().filter(|keep| keep.state.is_final()) {
-        found.scan(connection, order, keep, &mut rows_left)?;
+    let mut found = Found::new(order, progress);
+    for keep in order.keeps() {
+        scan(connection, order, keep, &mut found)?;
     }
-    if !found.more {
-        found.progress = Progress::default();
-    }
+    found.finish();
     Ok(found)
 }
 
-impl Found {
-    /// Goes on with the scan of one state.
-    fn scan(&mut self, connection: &Connection, order: &Order, keep: &Keep, rows_left: &mut usize) -> Done<()> {
-        let Scan::After(mut after) = self.progress.0[usize::from(keep.state.code())] else { return Ok(()) };
-        let aged = keep.age_ms.map_or([0; 16], |age_ms| *ExecutionId::floor(order.ago(age_ms)).as_bytes());
-        let mut excess = match keep.count {
-            Some(count) => in_state(connection, keep.state)?.saturating_sub(count),
-            None => 0,
-        };
-        // Beyond this, nothing is old enough; where there are too many, age does not matter.
-        let end = if excess > 0 { [0xff; 16] } else { aged };
-        let mut scan = match keep.state {
-            State::Succeeded => connection.prepare_cached(include_str!("sql/prune/scan.sql"))?,
-            _ => connection.prepare_cached(include_str!("sql/prune/scan_unhappy.sql"))?,
-        };
-        let mut rows = scan.query(params![after, end])?;
-        let over = loop {
-            if *rows_left == 0 || self.victims.len() >= order.limit {
-                break false;
-            }
-            let Some(row) = rows.next()? else { break true };
-            *rows_left -= 1;
-            let mut columns = Columns::of(row);
-            let (id, state) = (columns.execution_id()?, columns.state()?);
-            // What ran long after its instant, because it was filled in or replayed, is as old as its end.
-            let finished_at = columns.instant_or_none()?;
-            if excess == 0 && *id.as_bytes() >= aged {
-                break true;
-            }
-            let young = finished_at.is_some_and(|at| *ExecutionId::floor(at).as_bytes() >= aged);
-            if state == keep.state && (excess > 0 || !young) {
-                excess = excess.saturating_sub(1);
-                self.victims.push((id, state));
-            }
-            after = *id.as_bytes();
-        };
-        self.more |= !over;
-        self.progress.0[usize::from(keep.state.code())] = if over { Scan::Over } else { Scan::After(after) };
-        Ok(())
-    }
+/// Goes on with the scan of one state.
+fn scan(connection: &Connection, order: &Order, keep: &Keep, found: &mut Found) -> Done<()> {
+    let in_state = keep.count.map_or(Ok(0), |_| in_state(connection, keep.state))?;
+    let Some(mut sweep) = Sweep::new(order, keep, &found.progress, in_state) else { return Ok(()) };
+    let mut scan = match keep.state {
+        State::Succeeded => connection.prepare_cached(include_str!("sql/prune/scan.sql"))?,
+        _ => connection.prepare_cached(include_str!("sql/prune/scan_unhappy.sql"))?,
+    };
+    let mut rows = scan.query(params![sweep.range().0, sweep.range().1])?;
+    let over = loop {
+        if found.rows_left() == 0 {
+            break false;
+        }
+        let Some(row) = rows.next()? else { break true };
+        let mut columns = Columns::of(row);
+        let which = (columns.execution_id()?, columns.state()?);
+        if !sweep.look(found, which, columns.instant_or_none()?) {
+            break true;
+        }
+    };
+    found.close(&sweep, over);
+    Ok(())
 }
 
 /// How many executions are in a state.

@@ -7,22 +7,18 @@
 
 use super::failure::{Done, Failure};
 use super::known;
-use super::outbox::{self, Facts, Happened};
+use super::outbox;
 use super::rows::{self, Columns};
+use crate::event::{Facts, Happened};
+use crate::rules::{after, watched, widths};
 use campanile_model::ids::{ExecutionId, JobId, TenantId};
 use campanile_model::job::{Job, JobState};
-use campanile_model::notify::{Broken, EventKind, Expectation, WatchKind};
+use campanile_model::notify::{Broken, EventKind, WatchKind};
 use campanile_model::schedule::Schedule;
 use campanile_model::store::Fire;
 use campanile_model::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashSet;
-
-/// What is watched of an execution: bit n stands for the watch kind with code n. The value of `executions.watched`.
-pub(super) fn watched(expect: &Expectation) -> u8 {
-    let bit = |kind: WatchKind, width: Option<u64>| u8::from(width.is_some()) << kind.code();
-    bit(WatchKind::Start, expect.start_within_ms) | bit(WatchKind::Finish, expect.finish_within_ms)
-}
 
 /// Watches a fire, new or made again by a newer version of its job.
 pub(super) fn begin(connection: &Connection, fire: &Fire) -> Done<()> {
@@ -33,8 +29,7 @@ pub(super) fn begin(connection: &Connection, fire: &Fire) -> Done<()> {
     // An older version may have expected something else.
     ended(connection, execution)?;
     let mut insert = connection.prepare_cached(include_str!("sql/watches/insert.sql"))?;
-    let widths = [(WatchKind::Start, fire.expect.start_within_ms), (WatchKind::Finish, fire.expect.finish_within_ms)];
-    for (kind, width) in widths.into_iter().filter_map(|(kind, width)| Some((kind, width?))) {
+    for (kind, width) in widths(&fire.expect) {
         let due_at = after(fire.dispatch.fire_at, width);
         let tenant = fire.dispatch.tenant.0;
         insert.execute(params![execution.as_bytes(), kind.code(), job.as_bytes(), tenant, due_at.millis()])?;
@@ -205,8 +200,4 @@ fn forget_failing(connection: &Connection, job: JobId) -> Done<Option<(TenantId,
     let was = delete.query_row([job.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
     known::change(connection, |known| known.failing.remove(&job))?;
     Ok(was.map(|(tenant, since)| (TenantId(tenant), Timestamp::from_millis(since))))
-}
-
-fn after(at: Timestamp, ms: u64) -> Timestamp {
-    at.saturating_add_ms(i64::try_from(ms).unwrap_or(i64::MAX))
 }

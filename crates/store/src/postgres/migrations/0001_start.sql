@@ -262,8 +262,8 @@ CREATE TABLE dead_groups (
 CREATE INDEX dead_groups_recent ON dead_groups (tenant, last_at);
 
 -- Runs that may not overlap and are not over: the one whose turn it is (`started`), and those that wait for theirs, in the order
--- of their ids. Jobs whose runs may overlap have no rows here.
-CREATE TABLE overlaps (
+-- of their ids. Jobs whose runs may overlap have no rows here. (SQL has a word of this name: it is quoted everywhere.)
+CREATE TABLE "overlaps" (
     job_id       uuid NOT NULL,
     execution_id uuid NOT NULL,
     started      bool NOT NULL,

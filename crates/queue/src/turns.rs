@@ -3,13 +3,13 @@
 //! Each remembers its own last turn, rather than all sharing one pointer: receivers that ask for different names cannot
 //! make each other skip one.
 
-use super::want::Names;
+use crate::want::Names;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 /// Things with names that take turns.
 #[derive(Debug)]
-pub(super) struct Turns<T> {
+pub(crate) struct Turns<T> {
     seats: HashMap<Arc<str>, Seat<T>>,
     order: BTreeMap<u64, Arc<str>>,
     /// The latest turn that was given out.
@@ -56,6 +56,10 @@ impl<T> Turns<T> {
         }
         let named = self.order.values().filter(|name| names.is_empty() || names.contains(name));
         named.filter(|name| is_wanted(name, &self.seats[*name].thing)).take(limit).cloned().collect()
+    }
+
+    pub fn get(&self, name: &str) -> Option<&T> {
+        self.seats.get(name).map(|seat| &seat.thing)
     }
 
     pub fn get_mut(&mut self, name: &str) -> Option<&mut T> {

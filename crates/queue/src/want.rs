@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// What a receiver wants, apart from how much of it. Receivers that want the same are alike.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct Want {
+pub(crate) struct Want {
     /// From these pools; none means from any.
     pub pools: Names,
     /// But not from these.
@@ -40,7 +40,7 @@ impl Want {
 }
 
 /// By which target an item waits: a worker's handler, and none for a node.
-pub(super) fn target_of(item: &Dispatch) -> Arc<str> {
+pub(crate) fn target_of(item: &Dispatch) -> Arc<str> {
     match item.action.runner() {
         Runner::Node => Arc::default(),
         Runner::Worker => Arc::clone(&item.target),
@@ -49,7 +49,7 @@ pub(super) fn target_of(item: &Dispatch) -> Arc<str> {
 
 /// Some names, each once, in order.
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Names(Vec<Arc<str>>);
+pub(crate) struct Names(Vec<Arc<str>>);
 
 impl Names {
     fn of(names: &[Arc<str>]) -> Self {

@@ -2,7 +2,7 @@
 //!
 //! They stand in groups of those that want the same: of ten thousand workers, an arrival asks each kind once.
 
-use super::want::Want;
+use crate::want::Want;
 use campanile_model::queue::Dispatch;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 /// The receivers in line, and what was laid down for those that were called.
 #[derive(Debug, Default)]
-pub(super) struct Waiters {
+pub(crate) struct Waiters {
     /// The latest ticket; a lower one has waited longer.
     tickets: u64,
     /// In line, by ticket. No group is empty.
@@ -67,6 +67,42 @@ impl Waiters {
         }
         let (&ticket, waiter) = self.groups.get(want)?.first_key_value()?;
         Some((ticket, waiter.limit))
+    }
+
+    /// Who of a group comes after this one, and how much it wants.
+    pub fn next_of(&self, want: &Arc<Want>, ticket: u64) -> Option<(u64, usize)> {
+        let (&ticket, waiter) = self.groups.get(want)?.range(ticket + 1..).next()?;
+        Some((ticket, waiter.limit))
+    }
+
+    /// Whether it is still in line.
+    pub fn is_in_line(&self, want: &Arc<Want>, ticket: u64) -> bool {
+        self.groups.get(want).is_some_and(|line| line.contains_key(&ticket))
+    }
+
+    /// The different things that those in line want.
+    pub fn wants(&self) -> impl Iterator<Item = &Arc<Want>> {
+        self.groups.keys()
+    }
+
+    /// How much those in line take of this, counted up to `enough`.
+    pub fn room_for(&self, enough: usize, is_wanted: impl Fn(&Want) -> bool) -> usize {
+        let mut room = 0;
+        for line in self.groups.iter().filter(|(want, _)| is_wanted(want)).map(|(_, line)| line) {
+            for waiter in line.values() {
+                room += waiter.limit;
+                if room >= enough {
+                    return enough;
+                }
+            }
+        }
+        room
+    }
+
+    /// Calls everybody in line with nothing laid down.
+    pub fn call_all(&mut self) {
+        let lines = std::mem::take(&mut self.groups).into_values();
+        lines.flat_map(BTreeMap::into_values).for_each(|waiter| waiter.bell.notify_one());
     }
 
     fn step_out(&mut self, want: &Arc<Want>, ticket: u64) -> Option<Waiter> {

@@ -1,0 +1,69 @@
+//! `campanile cluster`: the nodes of an installation, and what they own.
+
+use super::Globals;
+use super::exit::Failure;
+use super::output::{Output, rough};
+use campanile_client::wire::{Cluster, ClusterNode};
+
+/// What to ask about the nodes.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Show the nodes that are alive, and what they own
+    #[command(after_help = "\
+Examples:
+  campanile cluster status
+  campanile cluster status --shards")]
+    Status {
+        /// List every shard with its owner and epoch
+        #[arg(long)]
+        shards: bool,
+    },
+}
+
+/// Runs a command about the nodes.
+pub async fn run(command: Command, globals: &Globals, out: &Output) -> Result<(), Failure> {
+    let Command::Status { shards } = command;
+    let cluster = globals.client()?.cluster().await?;
+    let names = || match shards {
+        true => cluster.shards.iter().map(|shard| shard.shard.to_string()).collect(),
+        false => cluster.nodes.iter().map(|node| node.node.clone()).collect(),
+    };
+    out.print(&cluster, names, |out| if shards { list_shards(&cluster, out) } else { list_nodes(&cluster, out) })?;
+    let orphaned = cluster.shards.iter().filter(|shard| !shard.alive).count();
+    if orphaned > 0 {
+        out.chat(&format!("{orphaned} shards were opened last by nodes that are gone; another takes them over"));
+    }
+    Ok(())
+}
+
+fn list_nodes(cluster: &Cluster, out: &Output) -> String {
+    let rows = cluster.nodes.iter().map(|node| {
+        vec![
+            if node.node == cluster.node { format!("{} *", node.node) } else { node.node.clone() },
+            node.roles.join(","),
+            node.version.clone(),
+            node.address.clone(),
+            owned(node),
+            rough(node.silent_ms),
+            rough(node.lag_ms),
+            format!("{:+}ms", node.clock_offset_ms),
+        ]
+    });
+    out.table(&["NODE", "ROLES", "VERSION", "ADDRESS", "SHARDS", "SEEN", "LAG", "CLOCK"], rows)
+}
+
+/// Shards that are open, and those that should be where that differs.
+fn owned(node: &ClusterNode) -> String {
+    match node.shards == node.shards_assigned {
+        true => node.shards.to_string(),
+        false => format!("{} of {}", node.shards, node.shards_assigned),
+    }
+}
+
+fn list_shards(cluster: &Cluster, out: &Output) -> String {
+    let rows = cluster.shards.iter().map(|shard| {
+        let owner = if shard.alive { shard.owner.clone() } else { format!("{} (gone)", shard.owner) };
+        vec![shard.shard.to_string(), shard.epoch.to_string(), owner]
+    });
+    out.table(&["SHARD", "EPOCH", "OWNER"], rows)
+}

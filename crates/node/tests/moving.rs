@@ -1,0 +1,209 @@
+//! Backups, restores, and the move to PostgreSQL, as an operator does them: with the real binary.
+
+mod common;
+
+use common::{Ran, Reply, Server, Sink, campanile, eventually, run};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const SOON: Duration = Duration::from_secs(30);
+
+fn offline(args: &[&str]) -> Ran {
+    run(campanile().args(args))
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a plain path")
+}
+
+/// Jobs of several kinds: ended well, dead, retried, paused, to come, deleted; and who wants to hear of it.
+fn fill(server: &Server, sink: &Sink) {
+    sink.reply("/fail", Reply::status(500));
+    let endpoint = json!({"url": sink.url("/events"), "events": ["execution.dead"]});
+    let _ = server.http("POST", "/v1/endpoints", Some(&endpoint));
+    for (name, args) in [
+        ("often", &["--every", "1s", "--noop"][..]),
+        ("later", &["--cron", "0 3 * * *", "--tz", "Europe/Berlin", "--noop", "--tag", "a"]),
+        ("by-hand", &["--manual", "--noop", "--payload", "{\"text\":\"ü 日本\"}"]),
+        ("gone", &["--manual", "--noop"]),
+        ("still", &["--every", "1h", "--noop"]),
+    ] {
+        server.cli(&[&["job", "create", name], args].concat()).code(0);
+    }
+    let url = sink.url("/fail");
+    let fails =
+        ["job", "create", "fails", "--manual", "--webhook", &url, "--max-attempts", "2", "--backoff-initial", "100ms"];
+    let created = server.cli(&fails);
+    assert_eq!(created.code, 0, "{created:#?}");
+    server.cli(&["job", "run", "by-hand", "--wait"]).code(0);
+    server.cli(&["job", "run", "gone", "--wait"]).code(0);
+    server.cli(&["job", "rm", "gone", "--yes"]).code(0);
+    server.cli(&["job", "pause", "still"]).code(0);
+    server.cli(&["job", "run", "fails"]).code(0);
+    eventually(SOON, "a dead execution", || {
+        server.executions("fails").iter().any(|execution| execution["state"] == "DEAD")
+    });
+    eventually(SOON, "a fire", || !server.executions("often").is_empty());
+}
+
+/// What an installation holds, as far as it does not change by itself.
+fn holdings(server: &Server) -> Value {
+    let jobs = server.get("/v1/jobs?limit=100");
+    let executions = |job: &str| -> Vec<Value> {
+        let all = server.executions(job);
+        all.iter().map(|e| json!([e["id"], e["state"], e["attempt"], e["finished_at"]])).collect()
+    };
+    let mut names: Vec<Value> = jobs["data"].as_array().expect("a list").iter().map(|j| j["name"].clone()).collect();
+    names.sort_by_key(Value::to_string);
+    json!({
+        "jobs": names,
+        "by-hand": executions("by-hand"),
+        "fails": executions("fails"),
+        "groups": server.cli(&["dead", "ls", "-o", "json"]).code(0).json(),
+    })
+}
+
+#[test]
+fn a_backup_under_load_serves_elsewhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, other) = (dir.path().join("data"), dir.path().join("other"));
+    let file = dir.path().join("monday.db");
+    let sink = Sink::start();
+    let server = Arc::new(Server::start(&data, &[]));
+    fill(&server, &sink);
+    let before = holdings(&server);
+
+    let stop = Arc::new(AtomicBool::new(false));
+    let load = std::thread::spawn({
+        let (server, stop) = (server.clone(), stop.clone());
+        move || {
+            let mut made = 0;
+            while !stop.load(Ordering::Relaxed) {
+                let job = json!({"name": format!("load-{made}"), "schedule": {"every": "1s"}, "action": {"noop": {}}});
+                assert!(server.http("POST", "/v1/jobs", Some(&job)).status < 300, "a server that is backed up goes on");
+                made += 1;
+            }
+            made
+        }
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    let backup = ["backup", text(&file), "--data-dir", text(&data), "-o", "json"];
+    let ran = offline(&backup).code(0);
+    stop.store(true, Ordering::Relaxed);
+    let made: i64 = load.join().unwrap();
+    assert!(made > 0);
+    assert!(ran.stderr.contains("secrets are not part of it"), "{ran:#?}");
+    let told = ran.json();
+    let jobs = told["jobs"].as_i64().unwrap();
+    assert!(jobs >= 5 && jobs <= 5 + made, "{told}");
+    assert_eq!(told["bytes"].as_u64().unwrap(), std::fs::metadata(&file).unwrap().len());
+
+    // Neither is written over, nor replaced under a server.
+    let again = offline(&backup).code(5);
+    assert!(again.stderr.contains("--force"), "{again:#?}");
+    let with_secrets = [&backup[..4], &["--force", "--with-secrets"]].concat();
+    let ran = offline(&with_secrets).code(0);
+    assert!(ran.stderr.contains("monday.db.webhook-secret"), "{ran:#?}");
+    let in_use = offline(&["restore", text(&file), "--data-dir", text(&data), "--force"]).code(5);
+    assert!(in_use.stderr.contains("in use by process"), "{in_use:#?}");
+    drop(server);
+    let exists = offline(&["restore", text(&file), "--data-dir", text(&data)]).code(5);
+    assert!(exists.stderr.contains("--force"), "{exists:#?}");
+
+    offline(&["restore", text(&file), "--data-dir", text(&other), "--with-secrets"]).code(0);
+    let secret = |dir: &Path| std::fs::read_to_string(dir.join("webhook-secret")).unwrap();
+    assert_eq!(secret(&other), secret(&data));
+    let restored = Server::start(&other, &[]);
+    let mut after = holdings(&restored);
+    after["jobs"].as_array_mut().unwrap().retain(|name| !name.as_str().unwrap().starts_with("load-"));
+    assert_eq!(after, before);
+    let fired = restored.executions("often").len();
+    eventually(SOON, "it fires again", || restored.executions("often").len() > fired);
+
+    let replaced = offline(&["restore", text(&file), "--data-dir", text(&data), "--force"]).code(0);
+    assert!(replaced.stdout.contains("campanile.db.before-restore"), "{replaced:#?}");
+    assert!(data.join("campanile.db.before-restore").is_file());
+    for (args, code) in [
+        (&["restore", "/does/not/exist", "--data-dir", text(dir.path())][..], 3),
+        (&["backup", text(&dir.path().join("x")), "--data-dir", "/does/not/exist"], 3),
+        (&["backup", text(&data.join("campanile.db")), "--force", "--data-dir", text(&data)], 64),
+    ] {
+        assert!(offline(args).code(code).stderr.starts_with("error: "));
+    }
+}
+
+/// A schema of a test, dropped in the end.
+struct Schema(String);
+
+impl Schema {
+    fn sql(&self, sql: &str) -> u64 {
+        let options = campanile_store::postgres::Options {
+            schema: self.0.clone(),
+            ..campanile_store::postgres::Options::new(campanile_testkit::postgres::url(), "node:test")
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let target = campanile_pg::Target::new(&options).unwrap();
+            let (client, connection) = target.connect().await.unwrap();
+            tokio::spawn(connection);
+            client.execute(sql, &[]).await.unwrap()
+        })
+    }
+}
+
+impl Drop for Schema {
+    fn drop(&mut self) {
+        self.sql(&format!("DROP SCHEMA IF EXISTS {} CASCADE", self.0));
+    }
+}
+
+#[test]
+fn an_installation_moves_to_postgresql_and_goes_on_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let sink = Sink::start();
+    let (url, schema) = (campanile_testkit::postgres::url(), Schema(campanile_testkit::postgres::schema()));
+    let server = Server::start(&data, &[]);
+    fill(&server, &sink);
+    let migrate = ["migrate", "--to", &url, "--schema", &schema.0, "--data-dir", text(&data)];
+    let json = |extra: &[&str]| offline(&[&migrate[..], &["-o", "json"], extra].concat());
+
+    let in_use = offline(&migrate).code(5);
+    assert!(in_use.stderr.contains("in use by process"), "{in_use:#?}");
+    let planned = json(&["--dry-run"]).code(0);
+    assert!(planned.stderr.contains("nothing was done"), "{planned:#?}");
+    let before = holdings(&server);
+    assert!(server.stop_term().success());
+
+    let first = json(&[]).code(0).json();
+    assert_eq!((&first["verified"], first["written"].as_u64().unwrap() > 0), (&json!(true), true), "{first:#}");
+    let second = json(&[]).code(0).json();
+    assert_eq!((&second["verified"], &second["written"]), (&json!(true), &json!(0)), "{second:#}");
+    assert_eq!(first["tables"], second["tables"]);
+    let shown = offline(&migrate).code(0);
+    assert!(shown.stdout.contains("verified: 0 rows written"), "{shown:#?}");
+    assert!(shown.stderr.contains("never again"), "{shown:#?}");
+
+    // One row that is not as it was.
+    assert_eq!(schema.sql("UPDATE jobs SET next_fire_at = next_fire_at + 1 WHERE name = 'later'"), 1);
+    let wrong = offline(&migrate).code(1);
+    assert!(wrong.stderr.contains("1 of 22 tables differ") && wrong.stderr.contains("jobs: id="), "{wrong:#?}");
+    assert!(wrong.stdout.contains("NOT verified"), "{wrong:#?}");
+    assert_eq!(schema.sql("UPDATE jobs SET next_fire_at = next_fire_at - 1 WHERE name = 'later'"), 1);
+    offline(&migrate).code(0);
+
+    let config = dir.path().join("campanile.toml");
+    std::fs::write(&config, format!("[store]\nurl = \"{url}\"\nschema = \"{}\"\n", schema.0)).unwrap();
+    let new = dir.path().join("new");
+    let moved = Server::try_start("server", &new, &["--config", text(&config)]).expect("it starts on PostgreSQL");
+    assert_eq!(holdings(&moved), before);
+    let fired = moved.executions("often").len();
+    eventually(SOON, "it fires again", || moved.executions("often").len() > fired);
+    moved.cli(&["job", "run", "by-hand", "--wait"]).code(0);
+    assert!(moved.stop_term().success());
+    let used = offline(&migrate).code(5);
+    assert!(used.stderr.contains("has used it since"), "{used:#?}");
+}

@@ -1,0 +1,4 @@
+-- caller: open
+-- guard: none
+-- index: none
+SELECT to_regclass('ready') IS NOT NULL

@@ -1,0 +1,78 @@
+//! Sets of shards, and what has become of their ownership: the same in every store.
+
+use campanile_model::ids::JobId;
+use campanile_model::limits::SHARDS;
+use campanile_model::shard::{Epoch, ShardFence, ShardId, shard_of};
+
+/// A set of shards.
+pub(crate) struct ShardSet([bool; SHARDS as usize]);
+
+impl ShardSet {
+    /// Those listed.
+    pub(crate) fn of(shards: impl IntoIterator<Item = ShardId>) -> Self {
+        let mut set = [false; SHARDS as usize];
+        for shard in shards {
+            if let Some(slot) = set.get_mut(shard.0 as usize) {
+                *slot = true;
+            }
+        }
+        Self(set)
+    }
+
+    /// For a query: `None` when it asks for all, which an empty list means too.
+    pub(crate) fn filter(shards: &[ShardId]) -> Option<Self> {
+        let set = Self::of(shards.iter().copied());
+        if shards.is_empty() || set.0.iter().all(|&wanted| wanted) { None } else { Some(set) }
+    }
+
+    /// Whether the job belongs to one of them.
+    pub(crate) fn has_job(&self, job: JobId) -> bool {
+        self.0[shard_of(job).0 as usize]
+    }
+
+    /// In their order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = ShardId> + '_ {
+        (0..SHARDS).filter(|&shard| self.0[shard as usize]).map(ShardId)
+    }
+
+    /// Those for which `held` is not the epoch that is `current`. I3: only the current epoch fires.
+    pub(crate) fn lost(&self, current: &[ShardFence], held: &[ShardFence]) -> Vec<ShardId> {
+        let (current, held) = (by_shard(current), by_shard(held));
+        let is_lost = |shard: &ShardId| {
+            let held = held[shard.0 as usize];
+            held.is_none() || held != current[shard.0 as usize]
+        };
+        self.iter().filter(is_lost).collect()
+    }
+}
+
+fn by_shard(fences: &[ShardFence]) -> [Option<Epoch>; SHARDS as usize] {
+    let mut epochs = [None; SHARDS as usize];
+    for fence in fences {
+        if let Some(slot) = epochs.get_mut(fence.shard.0 as usize) {
+            *slot = Some(fence.epoch);
+        }
+    }
+    epochs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shard_is_lost_without_its_current_epoch() {
+        let fence = |shard, epoch| ShardFence { shard: ShardId(shard), epoch: Epoch(epoch) };
+        let set = ShardSet::of([7, 3, 9, 1].map(ShardId));
+        let lost = set.lost(&[fence(3, 5), fence(7, 6), fence(9, 1)], &[fence(3, 5), fence(7, 5), fence(1, 1)]);
+        assert_eq!(lost, [1, 7, 9].map(ShardId), "one that nobody opened, one that another has, one not held");
+    }
+
+    #[test]
+    fn an_empty_list_means_all() {
+        assert!(ShardSet::filter(&[]).is_none());
+        assert!(ShardSet::filter(&campanile_model::shard::all().collect::<Vec<_>>()).is_none());
+        let some = ShardSet::filter(&[ShardId(4), ShardId(2)]).unwrap();
+        assert_eq!(some.iter().collect::<Vec<_>>(), [ShardId(2), ShardId(4)]);
+    }
+}
