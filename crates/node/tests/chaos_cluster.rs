@@ -10,9 +10,9 @@ mod common;
 
 use campanile_model::random::{Random, SplitMix};
 use campanile_testkit::postgres::private::PrivatePostgres;
-use common::cluster::{Cluster, assert_epochs_grow, counters, finish, load, name, names, urls, view_at, wait_even};
+use common::cluster::{Cluster, assert_epochs_grow, counters, load, name, names, urls, view_at, wait_even};
 use common::creator::Creator;
-use common::judge::{Arrival, number};
+use common::judge::{Arrival, finish, number};
 use common::{Reply, Server, Signal, Sink, now_ms};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,17 +43,8 @@ fn whatever_happens_nothing_is_lost_and_nothing_completes_twice() {
 
     let started = Instant::now();
     let random = SplitMix::new(seed);
-    let mut chaos = Chaos {
-        cluster: &cluster,
-        postgres,
-        nodes,
-        stopped: HashMap::new(),
-        random,
-        creator,
-        tally,
-        started,
-        faults: 0,
-    };
+    let (nodes, stopped) = (nodes.into_iter().map(Some).collect(), HashMap::new());
+    let mut chaos = Chaos { cluster: &cluster, postgres, nodes, stopped, random, creator, tally, started, faults: 0 };
     while started.elapsed() < Duration::from_secs(seconds) {
         chaos.pass(200 + chaos.random.next() % 1_300);
         chaos.fault();
@@ -61,6 +52,7 @@ fn whatever_happens_nothing_is_lost_and_nothing_completes_twice() {
     chaos.go_on(Instant::now() + Duration::from_secs(3_600));
     chaos.tell("healed");
     let Chaos { nodes, creator, tally, faults, postgres, .. } = chaos;
+    let nodes: Vec<Server> = nodes.into_iter().flatten().collect();
     let agreed = wait_even(&nodes[0], &names(&nodes));
     eprintln!("the shards are shared evenly after {agreed:?}");
     std::thread::sleep(HEALED);
@@ -82,7 +74,8 @@ fn whatever_happens_nothing_is_lost_and_nothing_completes_twice() {
 struct Chaos<'a> {
     cluster: &'a Cluster,
     postgres: PrivatePostgres,
-    nodes: Vec<Server>,
+    /// None while one is being replaced.
+    nodes: Vec<Option<Server>>,
     /// Nodes that stand still, and until when.
     stopped: HashMap<usize, Instant>,
     random: SplitMix,
@@ -110,9 +103,22 @@ impl Chaos<'_> {
         let over: Vec<usize> = self.stopped.iter().filter(|(_, until)| **until <= now).map(|(n, _)| *n).collect();
         for n in over {
             self.stopped.remove(&n);
-            self.nodes[n].signal(Signal::CONT);
+            self.signal(n, Signal::CONT);
             self.tell(&format!("node {n} goes on"));
         }
+    }
+
+    fn signal(&self, n: usize, signal: Signal) {
+        self.nodes[n].as_ref().expect("it is there").signal(signal);
+    }
+
+    /// Takes a node out of its place, after asking what it has counted.
+    fn take(&mut self, n: usize) -> Server {
+        let node = self.nodes[n].take().expect("it is there");
+        if !self.stopped.contains_key(&n) {
+            self.tally.note(node.url());
+        }
+        node
     }
 
     fn fault(&mut self) {
@@ -129,9 +135,8 @@ impl Chaos<'_> {
 
     fn kill(&mut self, n: usize) {
         self.tell(&format!("kill -9 of node {n}"));
+        let old = self.take(n);
         self.stopped.remove(&n);
-        let old = self.nodes.remove(n);
-        self.tally.note(old.url());
         old.kill_9();
         let pause_ms = self.random.next() % 1_500;
         self.pass(pause_ms);
@@ -144,17 +149,16 @@ impl Chaos<'_> {
         }
         let ms = 1_000 + self.random.next() % 7_000;
         self.tell(&format!("node {n} stands still for {ms} ms"));
-        self.nodes[n].signal(Signal::STOP);
+        self.signal(n, Signal::STOP);
         self.stopped.insert(n, Instant::now() + Duration::from_millis(ms));
     }
 
     fn ask_to_stop(&mut self, n: usize) {
         self.tell(&format!("node {n} is asked to stop"));
         if self.stopped.remove(&n).is_some() {
-            self.nodes[n].signal(Signal::CONT);
+            self.signal(n, Signal::CONT);
         }
-        let old = self.nodes.remove(n);
-        self.tally.note(old.url());
+        let old = self.take(n);
         let status = old.stop_term();
         // One that was stopped and buried before may have lost what it wanted to flush, and says so; it ends in any case.
         self.tell(&format!("node {n} ended: {status}"));
@@ -170,13 +174,12 @@ impl Chaos<'_> {
 
     fn kill_all(&mut self) {
         self.tell("kill -9 of all nodes");
+        let old: Vec<Server> = (0..NODES).map(|n| self.take(n)).collect();
         self.stopped.clear();
-        let old: Vec<Server> = self.nodes.drain(..).collect();
-        old.iter().for_each(|node| self.tally.note(node.url()));
         old.into_iter().for_each(Server::kill_9);
         let pause_ms = self.random.next() % 1_500;
         std::thread::sleep(Duration::from_millis(pause_ms));
-        self.nodes = self.cluster.nodes(NODES);
+        self.nodes = self.cluster.nodes(NODES).into_iter().map(Some).collect();
         self.renew();
         self.tell("all nodes are back");
     }
@@ -185,14 +188,14 @@ impl Chaos<'_> {
     fn start(&mut self, n: usize) {
         let node = self.cluster.node();
         self.tell(&format!("node {n} is now {}", name(&node)));
-        // Those after it have moved up while it was away.
-        self.nodes.insert(n, node);
+        self.nodes[n] = Some(node);
         self.renew();
     }
 
     fn renew(&self) {
-        self.creator.set_urls(urls(&self.nodes));
-        self.tally.set_urls(urls(&self.nodes));
+        let urls = urls(self.nodes.iter().flatten());
+        self.creator.set_urls(urls.clone());
+        self.tally.set_urls(urls);
     }
 }
 

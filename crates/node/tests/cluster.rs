@@ -10,11 +10,11 @@ mod common;
 
 use campanile_testkit::postgres::private::PrivatePostgres;
 use common::cluster::{
-    Cluster, LEAD_MS, SHARDS, Sql, assert_epochs_grow, counter, finish, is_even, jobs_in, lateness_ms, load, name,
-    names, shards_of, urls, view, wait_even, wait_fire, wait_taken_over,
+    Cluster, LEAD_MS, SHARDS, Sql, assert_epochs_grow, counter, is_even, jobs_in, lateness_ms, load, name, names,
+    shards_of, urls, view, wait_even, wait_fire, wait_taken_over,
 };
 use common::creator::Creator;
-use common::judge::{Arrival, Due, Known, ms, number, webhook};
+use common::judge::{Arrival, Due, Known, finish, ms, number, webhook};
 use common::{Reply, Server, Signal, Sink, eventually, now_ms};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashSet};

@@ -28,8 +28,8 @@ mod pool;
 mod lane;
 
 use self::side::{End, Side};
-use crate::want::Want;
 use crate::RUNNERS;
+use crate::want::Want;
 use campanile_model::action::Runner;
 use campanile_model::queue::{Depth, Dispatch, PoolDepth, Queue, Receive};
 use campanile_model::{Error, ExecutionId, Kind, Result, limits};

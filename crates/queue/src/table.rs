@@ -85,10 +85,8 @@ impl TableQueue {
             fetch: Default::default(),
             look: Notify::new(),
         });
-        let mut tasks = vec![
-            tokio::spawn(look::run(Arc::clone(&shared), listener)),
-            tokio::spawn(bell::run(Arc::clone(&shared))),
-        ];
+        let mut tasks =
+            vec![tokio::spawn(look::run(Arc::clone(&shared), listener)), tokio::spawn(bell::run(Arc::clone(&shared)))];
         tasks.extend(RUNNERS.map(|runner| tokio::spawn(fetch::run(Arc::clone(&shared), runner))));
         Ok(Self { shared, tasks })
     }
@@ -309,8 +307,7 @@ impl Shared {
     async fn count(&self, runner: Runner) -> Result<()> {
         let counting = self.state.lock().side(runner).level.begin_count(Instant::now());
         let rows_max = i64::try_from(self.items_max).unwrap_or(i64::MAX).saturating_add(1);
-        let rows =
-            self.database.query(include_str!("table/sql/count.sql"), &[&runner_code(runner), &rows_max]).await;
+        let rows = self.database.query(include_str!("table/sql/count.sql"), &[&runner_code(runner), &rows_max]).await;
         let counted = rows.map(|rows| rows.first().map_or(0, |row| row.get(0)));
         self.state.lock().side(runner).level.end_count(counting, counted.as_ref().ok().copied(), Instant::now());
         counted.map(|_| ())

@@ -67,7 +67,10 @@ async fn rate(is_for_workers: bool, want: Receive) {
         }
         let both = ROWS as f64 / began.elapsed().as_secs_f64();
         receivers.iter().for_each(|receiver| receiver.abort());
-        println!("  round {round}: published {published:.0}/s, through {both:.0}/s, quarters at {:?} ms", quarter.lock());
+        println!(
+            "  round {round}: published {published:.0}/s, through {both:.0}/s, quarters at {:?} ms",
+            quarter.lock()
+        );
     }
     let items = rows(is_for_workers);
     let began = Instant::now();

@@ -218,12 +218,7 @@ struct Ending {
 
 /// Moves the sequences past what was copied, notes the facts, and marks the copy as done. Then the server is told how many rows
 /// there are, which it would find out only later.
-async fn finish(
-    pool: &Pool,
-    source: &Arc<Mutex<Source>>,
-    identity: &Identity,
-    facts: &[(&str, String)],
-) -> Result<()> {
+async fn finish(pool: &Pool, source: &Arc<Mutex<Source>>, identity: &Identity, facts: &[(&str, String)]) -> Result<()> {
     let (mut all, highest) = with(source, |source| {
         let fence = source.number("SELECT value FROM counters WHERE name = 'fence'")?;
         let event = source.number("SELECT max(seq) FROM sqlite_sequence WHERE name = 'outbox'")?;

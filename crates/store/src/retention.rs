@@ -1,9 +1,10 @@
 //! Which executions are beyond their retention, as far as that is the same in every store.
 //!
-//! There is no index by state that a success would be in, because every success would have to pay for it. So executions are
-//! scanned from the oldest on, state by state, a bounded number of rows per call. Within one state the order of ids is the
-//! order of age, so the scan of a state is over at the first row that is kept. What it passes on the way is kept in other
-//! states; so that this is passed once and not with every call, the place is remembered until all scans are over.
+//! There is no index by state that a success would be in, because every success would have to pay for it. So executions
+//! are scanned from the oldest on, state by state, a bounded number of rows per call. Within one state the order of ids
+//! is the order of age, so the scan of a state is over at the first row that is kept. What it passes on the way is kept
+//! in other states; so that this is passed once and not with every call, the place is remembered until all scans are
+//! over.
 
 use campanile_model::ids::ExecutionId;
 use campanile_model::lifecycle::State;
@@ -102,7 +103,12 @@ impl Sweep {
     pub(crate) fn new(order: &Order, keep: &Keep, progress: &Progress, in_state: u64) -> Option<Self> {
         let Scan::After(after) = progress.0[usize::from(keep.state.code())] else { return None };
         let aged = keep.age_ms.map_or([0; 16], |age_ms| *ExecutionId::floor(order.ago(age_ms)).as_bytes());
-        Some(Self { state: keep.state, aged, excess: keep.count.map_or(0, |count| in_state.saturating_sub(count)), after })
+        Some(Self {
+            state: keep.state,
+            aged,
+            excess: keep.count.map_or(0, |count| in_state.saturating_sub(count)),
+            after,
+        })
     }
 
     /// The ids to look at: after the first, before the second. Where there are too many, age does not matter.

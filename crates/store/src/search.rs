@@ -1,9 +1,9 @@
-//! Lists of executions, as far as they are the same in every store: which index a page walks along, which of the rows that it meets
-//! are asked for, and where it ends.
+//! Lists of executions, as far as they are the same in every store: which index a page walks along, which of the rows
+//! that it meets are asked for, and where it ends.
 //!
-//! A page walks down one index in the order of ids and tests each row it meets, until it is full or has looked at as many
-//! rows as it may; then it says where it stopped. Whatever the index, the tests are the same, so a page may be continued
-//! along another.
+//! A page walks down one index in the order of ids and tests each row it meets, until it is full or has looked at as
+//! many rows as it may; then it says where it stopped. Whatever the index, the tests are the same, so a page may be
+//! continued along another.
 
 use campanile_model::filter::{Subject, Term, Test};
 use campanile_model::ids::{ExecutionId, FireKind, JobId, TenantId};
@@ -30,8 +30,8 @@ pub(crate) enum Path {
     Dead(u64),
     /// Final states other than success.
     Unhappy,
-    /// What runs, what waits, or both, where that is little: its indexes are in another order. Otherwise all: the newest rows
-    /// are full of it then.
+    /// What runs, what waits, or both, where that is little: its indexes are in another order. Otherwise all: the
+    /// newest rows are full of it then.
     Open { runs: bool, waits: bool },
     /// All executions.
     All,

@@ -193,13 +193,29 @@ async fn what_differs_is_found_and_named() {
     rig.fill(100);
     assert!(rig.copy().await.unwrap().is_same());
     for (sql, table, how) in [
-        ("UPDATE executions SET wake_at = wake_at + 1 WHERE id = (SELECT id FROM executions ORDER BY id DESC LIMIT 1)", "executions", "differs"),
-        ("UPDATE jobs SET next_fire_at = 7 WHERE id = (SELECT id FROM jobs WHERE next_fire_at IS NULL LIMIT 1)", "jobs", "differs"),
-        ("DELETE FROM attempts WHERE execution_id = (SELECT execution_id FROM attempts ORDER BY 1 DESC LIMIT 1)", "attempts", "is missing"),
+        (
+            "UPDATE executions SET wake_at = wake_at + 1 WHERE id = (SELECT id FROM executions ORDER BY id DESC LIMIT 1)",
+            "executions",
+            "differs",
+        ),
+        (
+            "UPDATE jobs SET next_fire_at = 7 WHERE id = (SELECT id FROM jobs WHERE next_fire_at IS NULL LIMIT 1)",
+            "jobs",
+            "differs",
+        ),
+        (
+            "DELETE FROM attempts WHERE execution_id = (SELECT execution_id FROM attempts ORDER BY 1 DESC LIMIT 1)",
+            "attempts",
+            "is missing",
+        ),
         ("INSERT INTO failing VALUES (gen_random_uuid(), 1, 1)", "failing", "is only there"),
         ("UPDATE counts SET n = n + 1 WHERE ctid = (SELECT max(ctid) FROM counts)", "counts", "differs"),
         ("INSERT INTO rollups SELECT * FROM rollups LIMIT 1", "rollups", "differs"),
-        ("UPDATE outbox SET error = '' WHERE seq = (SELECT max(seq) FROM outbox WHERE error IS NULL)", "outbox", "seq=1"),
+        (
+            "UPDATE outbox SET error = '' WHERE seq = (SELECT max(seq) FROM outbox WHERE error IS NULL)",
+            "outbox",
+            "seq=1",
+        ),
     ] {
         assert_eq!(rig.execute(sql).await, 1, "{sql}");
         let report = rig.copy().await.unwrap();
@@ -235,7 +251,7 @@ async fn an_interrupted_copy_goes_on_and_no_server_takes_it_for_whole() {
     let rig = Rig::new().await;
     let mut source = Connection::open(&rig.path).unwrap();
     let transaction = source.transaction().unwrap();
-    fill(&transaction, "executions", 70_000);
+    fill(&transaction, "executions", 12_000);
     transaction.commit().unwrap();
     drop(source);
     interrupted(&rig).await;
@@ -243,11 +259,13 @@ async fn an_interrupted_copy_goes_on_and_no_server_takes_it_for_whole() {
     assert_eq!(refused.kind(), Kind::Conflict);
     assert!(refused.message().contains("campanile migrate"), "{refused}");
     let done = rig.number("SELECT count(*) FROM executions").await;
-    assert!(done > 0 && done < 70_000, "{done}");
+    assert!(done > 0 && done < 12_000, "{done}");
     // Whoever read for the first one may need a moment to notice that nobody listens.
     let report = loop {
         match rig.copy().await {
-            Err(error) if error.code() == "data_directory_in_use" => tokio::time::sleep(Duration::from_millis(20)).await,
+            Err(error) if error.code() == "data_directory_in_use" => {
+                tokio::time::sleep(Duration::from_millis(20)).await
+            }
             done => break done.unwrap(),
         }
     };

@@ -5,9 +5,7 @@ mod schema;
 use campanile_model::execution::Reason;
 use campanile_model::ids::TenantId;
 use campanile_model::job::{Job, JobState};
-use campanile_model::store::{
-    Answer, ChangeSeq, Expected, Idempotency, JobKey, JobQuery, JobWrite, Put, Skip, Store,
-};
+use campanile_model::store::{Answer, ChangeSeq, Expected, Idempotency, JobKey, JobQuery, JobWrite, Put, Skip, Store};
 use campanile_store::postgres::PostgresStore;
 use campanile_store::sqlite::{self, SqliteStore};
 use campanile_testkit::generate as g;
@@ -49,7 +47,8 @@ fn any_write(dice: &mut Dice, now: i64) -> JobWrite {
         timeout_ms: dice.roll(1_000),
         ..g::job(first + dice.roll(6))
     };
-    let expected = if dice.roll(2) == 0 { Expected::Absent } else { Expected::Version(version - 1 + dice.roll(2) as u32) };
+    let expected =
+        if dice.roll(2) == 0 { Expected::Absent } else { Expected::Version(version - 1 + dice.roll(2) as u32) };
     let skip = (dice.roll(3) == 0).then(|| Skip {
         tenant,
         job: job.id,
@@ -194,7 +193,9 @@ async fn whoever_reads_changes_by_number_misses_none() {
         assert!(changes.upto >= upto);
         upto = changes.upto;
         seen.extend(changes.jobs.into_iter().map(|job| job.id));
-        if writing.iter().all(|writer| writer.is_finished()) && second.load_changed(upto, 1).await.unwrap().jobs.is_empty() {
+        if writing.iter().all(|writer| writer.is_finished())
+            && second.load_changed(upto, 1).await.unwrap().jobs.is_empty()
+        {
             break;
         }
     }

@@ -108,8 +108,7 @@ impl Behind {
         let port = proxy(server, armed.clone()).await;
         let mut url = format!("host=127.0.0.1 port={port} sslmode=disable");
         let password = config.get_password().map(String::from_utf8_lossy);
-        let parts =
-            [("user", config.get_user()), ("dbname", config.get_dbname()), ("password", password.as_deref())];
+        let parts = [("user", config.get_user()), ("dbname", config.get_dbname()), ("password", password.as_deref())];
         for (name, value) in parts.into_iter().filter_map(|(name, value)| Some((name, value?))) {
             url = format!("{url} {name}='{value}'");
         }

@@ -68,10 +68,17 @@ async fn rows_land_in_the_partition_of_their_day() {
         put(&pool, at).await;
     }
     for table in TABLES {
-        for (partition, rows) in
-            [(format!("d{today}"), 2), (format!("d{}", today + 7), 1), ("rest".to_owned(), 2), (format!("d{}", today + 1), 0)]
-        {
-            assert_eq!(number(&pool, &format!("SELECT count(*) FROM {table}_{partition}")).await, rows, "{table}_{partition}");
+        for (partition, rows) in [
+            (format!("d{today}"), 2),
+            (format!("d{}", today + 7), 1),
+            ("rest".to_owned(), 2),
+            (format!("d{}", today + 1), 0),
+        ] {
+            assert_eq!(
+                number(&pool, &format!("SELECT count(*) FROM {table}_{partition}")).await,
+                rows,
+                "{table}_{partition}"
+            );
         }
     }
 }
@@ -201,7 +208,10 @@ async fn what_is_not_ours_or_newer_is_left_untouched() {
     pool.execute(&format!("DROP TABLE {schema}.schema_migrations"), &[]).await.unwrap();
     let store = PostgresStore::open(&options).await.unwrap();
     let status = store.status().await.unwrap();
-    assert_eq!((status.kind.as_str(), status.schema, status.jobs, status.zone_database.as_str()), ("postgres", 1, 0, ""));
+    assert_eq!(
+        (status.kind.as_str(), status.schema, status.jobs, status.zone_database.as_str()),
+        ("postgres", 1, 0, "")
+    );
     assert!(status.bytes > 0 && status.location.ends_with(&format!("schema {schema}")), "{status:?}");
     store.mark_zone_database("2026a").await.unwrap();
     store.mark_zone_database("2026b").await.unwrap();

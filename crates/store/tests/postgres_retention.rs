@@ -1,4 +1,5 @@
-//! Upkeep on a real PostgreSQL, while others write: days that are dropped whole, folding, and the comparison of counters.
+//! Upkeep on a real PostgreSQL, while others write: days that are dropped whole, folding, and the comparison of
+//! counters.
 
 use campanile_model::TenantId;
 use campanile_model::execution::{AttemptError, AttemptOutcome};
@@ -32,7 +33,8 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Self {
-        let options = Options { schema: postgres::schema(), connections: 8, ..Options::new(postgres::url(), "node:test") };
+        let options =
+            Options { schema: postgres::schema(), connections: 8, ..Options::new(postgres::url(), "node:test") };
         let store = Arc::new(PostgresStore::open(&options).await.unwrap());
         let pool = Pool::new(&options).unwrap();
         let today = number(&pool, "SELECT floor(extract(epoch FROM now()) / 86400)::int8").await * DAY_MS;
@@ -49,9 +51,11 @@ impl Scene {
 
     /// Fires all jobs at these instants.
     async fn fire(&self, instants: impl IntoIterator<Item = Timestamp>) -> Vec<ExecutionId> {
-        let fires: Vec<_> = instants.into_iter().flat_map(|at| self.jobs.iter().map(move |job| g::fire(job, at))).collect();
+        let fires: Vec<_> =
+            instants.into_iter().flat_map(|at| self.jobs.iter().map(move |job| g::fire(job, at))).collect();
         let ids = fires.iter().map(|fire| fire.dispatch.execution).collect();
-        let batch = FireBatch { fences: self.fences.clone(), fires, skips: Vec::new(), now: self.today, idempotency: None };
+        let batch =
+            FireBatch { fences: self.fences.clone(), fires, skips: Vec::new(), now: self.today, idempotency: None };
         assert!(matches!(self.store.fire(batch).await.unwrap(), FireVerdict::Fired(_)));
         ids
     }
@@ -98,7 +102,8 @@ impl Scene {
     /// The counters are what counting gives, by another way than the store's own.
     async fn counters_are_right(&self) {
         let rows = "SELECT coalesce(sum(hashtext((tenant, pool, state, n)::text)::int8), 0)::int8 FROM ";
-        let counted = format!("{rows} (SELECT tenant, pool, state, count(*) AS n FROM executions GROUP BY 1, 2, 3) AS a");
+        let counted =
+            format!("{rows} (SELECT tenant, pool, state, count(*) AS n FROM executions GROUP BY 1, 2, 3) AS a");
         let sums = format!(
             "{rows} (SELECT tenant, pool, state, sum(n)::int8 AS n FROM counts GROUP BY 1, 2, 3 HAVING sum(n) <> 0) AS a"
         );
@@ -144,7 +149,11 @@ async fn a_day_that_is_over_is_dropped_whole() {
 
     let retention = keep_days(7, &[(State::Cancelled, Some(3))]);
     let end = scene.today.saturating_add_ms(7 * DAY_MS);
-    assert_eq!(scene.prune(&retention, end.saturating_add_ms(-1)).await, old.len(), "row by row while the day is not over");
+    assert_eq!(
+        scene.prune(&retention, end.saturating_add_ms(-1)).await,
+        old.len(),
+        "row by row while the day is not over"
+    );
     assert!(scene.has_yesterday("executions").await);
     let more = scene.fire((0..100).map(|i| scene.yesterday(i * 1_000 + 7))).await;
     scene.succeed(&more[100..], scene.yesterday(HOUR_MS)).await;
@@ -190,7 +199,11 @@ async fn a_day_stays_as_long_as_something_of_it_must() {
     // A cursor that has not passed them.
     let fires_from = scene.yesterday(48_000);
     let (behind, lag) = (scene.jobs[0].id, fires_from.millis());
-    scene.pool.execute("UPDATE jobs SET next_fire_at = $2 WHERE id = $1", &[&campanile_pg::Uuid::from(behind), &lag]).await.unwrap();
+    scene
+        .pool
+        .execute("UPDATE jobs SET next_fire_at = $2 WHERE id = $1", &[&campanile_pg::Uuid::from(behind), &lag])
+        .await
+        .unwrap();
     assert_eq!(scene.prune(&keep_days(7, &[]), later(14)).await, 8, "two of the first job stay");
     assert!(scene.has_yesterday("executions").await);
     scene.pool.execute("UPDATE jobs SET next_fire_at = NULL WHERE true", &[]).await.unwrap();
@@ -258,7 +271,14 @@ async fn folding_and_comparing_disturb_nobody() {
         })
         .collect();
     let keep_all = keep_days(100_000, &[]);
-    let stats = StatsQuery { tenant: TenantId::DEFAULT, from: scene.yesterday(0), to: scene.today, pool: None, target: None, limit: 1_000 };
+    let stats = StatsQuery {
+        tenant: TenantId::DEFAULT,
+        from: scene.yesterday(0),
+        to: scene.today,
+        pool: None,
+        target: None,
+        limit: 1_000,
+    };
     let mut seen = 0;
     for _ in 0..60 {
         let before = fired.load(Ordering::SeqCst);
@@ -299,8 +319,16 @@ async fn what_has_drifted_is_told_and_corrected() {
     scene.die(&ids[..12], scene.yesterday(HOUR_MS)).await;
     scene.counters_are_right().await;
     scene.pool.execute("INSERT INTO counts VALUES (1, 'short', 1, 3), (1, 'nobody', 4, -2)", &[]).await.unwrap();
-    scene.pool.execute("DELETE FROM dead_groups WHERE fingerprint = (SELECT min(fingerprint) FROM dead_groups)", &[]).await.unwrap();
-    scene.pool.execute("UPDATE dead_groups SET n = n + 1 WHERE fingerprint = (SELECT max(fingerprint) FROM dead_groups)", &[]).await.unwrap();
+    scene
+        .pool
+        .execute("DELETE FROM dead_groups WHERE fingerprint = (SELECT min(fingerprint) FROM dead_groups)", &[])
+        .await
+        .unwrap();
+    scene
+        .pool
+        .execute("UPDATE dead_groups SET n = n + 1 WHERE fingerprint = (SELECT max(fingerprint) FROM dead_groups)", &[])
+        .await
+        .unwrap();
     let lost = "INSERT INTO dead_groups VALUES (1, 7, '', '', '', 2, 0, 0, '00000000-0000-0000-0000-000000000000')";
     scene.pool.execute(lost, &[]).await.unwrap();
     let drift = scene.store.reconcile().await.unwrap();

@@ -1,7 +1,7 @@
 //! Several real nodes on one PostgreSQL, what they say about each other, and load for them.
 
-use super::judge::{Arrival, Due, Known, Verdict, catch_up, check, ms, pause, retry, settle, webhook};
-use super::{Delivery, Server, Sink, block_on, eventually, http_within, now_ms, runtime};
+use super::judge::{Due, Known, catch_up, ms, retry, webhook};
+use super::{Delivery, Server, Sink, block_on, eventually, http_within, runtime};
 use campanile_client::wire::Cluster as View;
 use campanile_model::JobId;
 use campanile_model::shard::shard_of;
@@ -96,7 +96,7 @@ impl Default for Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if std::thread::panicking() || std::env::var_os("CAMPANILE_TEST_KEEP_LOGS").is_some() {
             // What the nodes said is worth more than a clean disk.
             let kept = self.dir.take().map(tempfile::TempDir::keep);
             eprintln!("logs of the nodes: {}/node-*/log", kept.unwrap_or_default().display());
@@ -161,8 +161,8 @@ pub fn names(servers: &[Server]) -> Vec<String> {
     servers.iter().map(name).collect()
 }
 
-pub fn urls(servers: &[Server]) -> Vec<String> {
-    servers.iter().map(|server| server.url().to_owned()).collect()
+pub fn urls<'a>(servers: impl IntoIterator<Item = &'a Server>) -> Vec<String> {
+    servers.into_iter().map(|server| server.url().to_owned()).collect()
 }
 
 /// A counter of a node; zero where it does not answer.
@@ -279,14 +279,4 @@ pub fn wait_fire(sink: &Sink, jobs: &HashSet<String>, after_ms: i64, due_ms: i64
         arrived_at_ms.is_some()
     });
     arrived_at_ms.expect("found") - after_ms
-}
-
-/// Ends the load, waits until all is done, and judges.
-pub fn finish(server: &Server, sink: &Sink, known: &[Known], arrival: Arrival) -> Verdict {
-    let end_ms = now_ms() - 500;
-    pause(server, known);
-    settle(server);
-    let verdict = check(server, &sink.deliveries(), known, end_ms, arrival);
-    eprintln!("{} jobs, {verdict:?}", known.len());
-    verdict
 }

@@ -2,7 +2,7 @@
 //!
 //! The sink lives in the test's process and is never harmed; it is the witness.
 
-use super::{Delivery, Server, Sink, eventually};
+use super::{Delivery, Server, Sink, eventually, now_ms};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -86,10 +86,23 @@ pub fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// Pauses what recurs.
-pub fn pause(server: &Server, known: &[Known]) {
+/// Ends the load, waits until all is done, and judges.
+pub fn finish(server: &Server, sink: &Sink, known: &[Known], arrival: Arrival) -> Verdict {
     let recurring: Vec<&Known> = known.iter().filter(|job| matches!(job.due, Due::Every(_))).collect();
-    in_parallel(&recurring, |job| drop(server.post(&format!("/v1/jobs/{}/pause", job.id), &json!({}))));
+    let end_ms = now_ms();
+    // A pause skips what is due and has no execution yet, so everything up to now gets one first.
+    in_parallel(&recurring, |job| {
+        let last_ms = job.instants(end_ms).last().copied().unwrap_or(0);
+        let newest = format!("/v1/executions?limit=1&job={}", job.id);
+        eventually(Duration::from_secs(60), &format!("{} fires", job.name), || {
+            server.get(&newest)["data"].as_array().unwrap().iter().any(|newest| ms(&newest["fire_at"]) >= last_ms)
+        });
+        server.post(&format!("/v1/jobs/{}/pause", job.id), &json!({}));
+    });
+    settle(server);
+    let verdict = check(server, &sink.deliveries(), known, end_ms, arrival);
+    eprintln!("{} jobs, {verdict:?}", known.len());
+    verdict
 }
 
 /// Does something with each, several at a time.

@@ -5,8 +5,8 @@ use super::side::End;
 use crate::shares::{LEVELS, Shares};
 use crate::turns::Turns;
 use crate::want::{Want, target_of};
-use campanile_model::queue::Dispatch;
 use campanile_model::Timestamp;
+use campanile_model::queue::Dispatch;
 
 /// What waits in one pool.
 #[derive(Debug, Default)]

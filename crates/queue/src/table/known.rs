@@ -81,7 +81,10 @@ struct Line {
 #[derive(Debug)]
 struct Seat {
     turn: u64,
+    /// Nothing waits before.
     from_seq: i64,
+    /// The lowest number that was heard of since the last plan.
+    since_plan: Option<i64>,
     heard_of: Stamp,
 }
 
@@ -106,6 +109,7 @@ impl Known {
         self.stamp.0 += 1;
         let seat = self.seat(lane, first_seq);
         seat.from_seq = seat.from_seq.min(first_seq);
+        seat.hear_of(first_seq);
     }
 
     /// What a look at the table found, with the first number of each lane: all lanes, or some. `since` is when it began.
@@ -115,7 +119,9 @@ impl Known {
             // What was put since the look began may be in front of what it found.
             let heard_of = self.get(lane).filter(|seat| seat.heard_of > since);
             let from_seq = heard_of.map_or(*front, |seat| seat.from_seq.min(*front));
-            self.seat(lane, from_seq).from_seq = from_seq;
+            let seat = self.seat(lane, from_seq);
+            seat.from_seq = from_seq;
+            seat.hear_of(*front);
         }
         if is_all {
             let found: HashSet<Lane> = lanes.into_iter().map(|(lane, _)| lane).collect();
@@ -126,13 +132,17 @@ impl Known {
 
     /// What came of a quota that was planned at `since`.
     pub fn taken(&mut self, quota: &Quota, taken: Taken, since: Stamp) {
-        if taken.count < quota.count {
+        let is_dry = taken.count < quota.count;
+        if is_dry {
             self.forget(&quota.lane, since);
-        } else if let Some(seat) = self.get_mut(&quota.lane)
-            && seat.heard_of <= since
-        {
-            seat.from_seq = taken.last_seq.saturating_add(1);
         }
+        let Some(seat) = self.get_mut(&quota.lane) else { return };
+        // However much is put meanwhile, what was taken is not to be read again.
+        seat.from_seq = match seat.since_plan {
+            Some(seq) if is_dry => seq,
+            Some(seq) => seq.min(taken.last_seq.saturating_add(1)),
+            None => taken.last_seq.saturating_add(1),
+        };
     }
 
     /// From which lanes up to `limit` are to be taken for a receiver, in order; none only if none is known.
@@ -157,12 +167,15 @@ impl Known {
         planned
     }
 
-    /// Plans as quotas: each lane once.
-    pub fn quotas<'a>(&self, planned: impl Iterator<Item = &'a Lane>) -> Vec<Quota> {
+    /// Plans as quotas: each lane once. They are to be carried out before the next ones are made.
+    pub fn quotas<'a>(&mut self, planned: impl Iterator<Item = &'a Lane>) -> Vec<Quota> {
         let mut counts: HashMap<&Lane, usize> = HashMap::new();
         planned.for_each(|lane| *counts.entry(lane).or_default() += 1);
         let quota = |(lane, count): (&Lane, usize)| {
-            let from_seq = self.get(lane).map_or(i64::MIN, |seat| seat.from_seq);
+            let from_seq = self.get_mut(lane).map_or(i64::MIN, |seat| {
+                seat.since_plan = None;
+                seat.from_seq
+            });
             Quota { lane: lane.clone(), from_seq, count }
         };
         counts.into_iter().map(quota).collect()
@@ -172,7 +185,8 @@ impl Known {
         self.pools.iter().flat_map(|(pool, levels)| {
             (0..).zip(&levels.levels).flat_map(move |(level, lines)| {
                 lines.iter().flat_map(move |(target, line)| {
-                    let lane = move |&tenant| Lane { pool: Arc::clone(pool), level, target: Arc::clone(target), tenant };
+                    let lane =
+                        move |&tenant| Lane { pool: Arc::clone(pool), level, target: Arc::clone(target), tenant };
                     line.seats.keys().map(lane)
                 })
             })
@@ -194,7 +208,7 @@ impl Known {
         let seat = line.seats.entry(lane.tenant).or_insert_with(|| {
             line.last += 1;
             line.order.insert(line.last, lane.tenant);
-            Seat { turn: line.last, from_seq, heard_of: self.stamp }
+            Seat { turn: line.last, from_seq, since_plan: None, heard_of: self.stamp }
         });
         seat.heard_of = self.stamp;
         seat
@@ -215,6 +229,12 @@ impl Known {
         if pool.is_empty() {
             self.pools.remove(&lane.pool);
         }
+    }
+}
+
+impl Seat {
+    fn hear_of(&mut self, seq: i64) {
+        self.since_plan = Some(self.since_plan.map_or(seq, |lowest| lowest.min(seq)));
     }
 }
 

@@ -145,8 +145,12 @@ fn read_one(row: &tokio_postgres::Row, names: &mut Interned) -> Option<Row> {
 pub(super) fn read_lane(row: &tokio_postgres::Row) -> Option<(Lane, i64)> {
     let priority = Priority::from_code(u8::try_from(row.get::<_, i16>(2)).ok()?)?;
     let tenant = TenantId(u32::try_from(row.get::<_, i64>(4)).ok()?);
-    let lane =
-        Lane { pool: row.get::<_, &str>(1).into(), level: priority.code(), target: row.get::<_, &str>(3).into(), tenant };
+    let lane = Lane {
+        pool: row.get::<_, &str>(1).into(),
+        level: priority.code(),
+        target: row.get::<_, &str>(3).into(),
+        tenant,
+    };
     Some((lane, row.get(5)))
 }
 

@@ -8,7 +8,7 @@ use super::claims::{Judge, Judged, startable};
 use super::effects::Effects;
 use super::overlaps;
 use super::progress::Told;
-use super::sheet::{Against, KeptAttempt, Record, Shape, Sheet, job_ids};
+use super::sheet::{Against, KeptAttempt, Record, Shape, Sheet, job_ids, load_guards};
 use crate::change::{EndedAttempt, cause, fingerprint_of};
 use crate::rules::in_order;
 use campanile_model::error::{Error, Kind};
@@ -28,10 +28,15 @@ pub(super) async fn complete(tx: &Tx<'_>, locks: Locks, completions: &[Completio
     let wanted: Vec<&Record> = unclaimed.iter().filter_map(|claim| startable(&sheet, claim)).collect();
     let logging = completions.iter().filter(|completion| !completion.logs.is_empty()).map(Completion::execution);
     let jobs = job_ids(wanted.iter().map(|record| record.of.job));
-    let (judge, known, told) =
-        try_join!(Judge::prepare(tx, &wanted), Effects::know(tx, &sheet, completions), Told::load(tx, logging))?;
-    (sheet.told, _) = (told, sheet.effects.learn(known));
-    sheet.load_guards(tx, jobs).await?;
+    let (judge, guards, known, told) = try_join!(
+        Judge::prepare(tx, &wanted),
+        load_guards(tx, jobs),
+        Effects::know(tx, &sheet, completions),
+        Told::load(tx, logging),
+    )?;
+    sheet.guards.extend(guards);
+    sheet.effects.learn(known);
+    sheet.told = told;
     let mut ending = Ending { sheet, judge };
     let mut verdicts = vec![Applied::Gone; completions.len()];
     for i in in_order(completions, Completion::execution) {

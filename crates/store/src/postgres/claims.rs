@@ -319,13 +319,7 @@ impl Offers {
     }
 
     /// What a runner gets; the checkpoint is the caller's to add.
-    fn grant(
-        &self,
-        record: &Record,
-        claim: &Claim,
-        fence: u64,
-        first_start: Option<Timestamp>,
-    ) -> Done<Granted> {
+    fn grant(&self, record: &Record, claim: &Claim, fence: u64, first_start: Option<Timestamp>) -> Done<Granted> {
         let of = &record.of;
         let (guard, offer) = self.of.get(&of.job).ok_or_else(|| Failure::corrupt("job"))?;
         let first_started_at = first_start.unwrap_or(claim.now);

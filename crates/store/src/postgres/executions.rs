@@ -4,8 +4,8 @@ use super::Locks;
 use super::keys::{self, Used};
 use super::overlaps;
 use super::rows::storable;
-use super::sheet::{Against, Shape, Sheet, column, ms};
 use super::shards;
+use super::sheet::{Against, Shape, Sheet, column, ms};
 use crate::change::EndedAttempt;
 use crate::rules::{in_order, watched};
 use campanile_model::execution::{AttemptOutcome, Reason};
@@ -91,31 +91,32 @@ pub(super) async fn insert(
         return Ok(HashSet::new());
     }
     let (reason, note) = ended.unzip();
-    let rows = tx.query(
-        include_str!("sql/executions/fire.sql"),
-        &[
-            &i16::from(state.code()),
-            &now.millis(),
-            &reason.map(|reason| i16::from(reason.code())),
-            &ended.map(|_| now.millis()),
-            &note.flatten().map(storable),
-            &column(&fires, |fire| Uuid::from(fire.dispatch.execution)),
-            &column(&fires, |fire| i64::from(fire.dispatch.tenant.0)),
-            &column(&fires, |fire| Uuid::from(fire.dispatch.job)),
-            &column(&fires, |fire| i64::from(fire.dispatch.job_version)),
-            &column(&fires, |fire| fire.dispatch.fire_at.millis()),
-            &column(&fires, |fire| i16::from(fire.kind.code())),
-            &column(&fires, |fire| i16::from(fire.dispatch.priority.code())),
-            &column(&fires, |fire| &*fire.dispatch.pool),
-            &column(&fires, |fire| i16::from(fire.dispatch.action.code())),
-            &column(&fires, |fire| fire.wake_at.millis()),
-            &column(&fires, |fire| &*fire.dispatch.target),
-            &column(&fires, |fire| i16::from(fire.overlap.code())),
-            &column(&fires, |fire| ms(fire.covers_from)),
-            &column(&fires, |fire| i16::from(watched(&fire.expect))),
-        ],
-    )
-    .await?;
+    let rows = tx
+        .query(
+            include_str!("sql/executions/fire.sql"),
+            &[
+                &i16::from(state.code()),
+                &now.millis(),
+                &reason.map(|reason| i16::from(reason.code())),
+                &ended.map(|_| now.millis()),
+                &note.flatten().map(storable),
+                &column(&fires, |fire| Uuid::from(fire.dispatch.execution)),
+                &column(&fires, |fire| i64::from(fire.dispatch.tenant.0)),
+                &column(&fires, |fire| Uuid::from(fire.dispatch.job)),
+                &column(&fires, |fire| i64::from(fire.dispatch.job_version)),
+                &column(&fires, |fire| fire.dispatch.fire_at.millis()),
+                &column(&fires, |fire| i16::from(fire.kind.code())),
+                &column(&fires, |fire| i16::from(fire.dispatch.priority.code())),
+                &column(&fires, |fire| &*fire.dispatch.pool),
+                &column(&fires, |fire| i16::from(fire.dispatch.action.code())),
+                &column(&fires, |fire| fire.wake_at.millis()),
+                &column(&fires, |fire| &*fire.dispatch.target),
+                &column(&fires, |fire| i16::from(fire.overlap.code())),
+                &column(&fires, |fire| ms(fire.covers_from)),
+                &column(&fires, |fire| i16::from(watched(&fire.expect))),
+            ],
+        )
+        .await?;
     Ok(rows.iter().map(|row| row.get::<_, Uuid>(0).into()).collect())
 }
 

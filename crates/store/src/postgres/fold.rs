@@ -1,5 +1,5 @@
-//! Folding: counts and rollups are appended to by every batch, so that nobody waits for anybody, and add up when they are read. Here
-//! the rows that add up to one number become one row.
+//! Folding: counts and rollups are appended to by every batch, so that nobody waits for anybody, and add up when they
+//! are read. Here the rows that add up to one number become one row.
 //!
 //! Nobody notices: who reads sees all of the rows or their sum, because both change in one transaction; who writes only
 //! appends. A row that is appended meanwhile is folded the next time. Rollups of the current minute are left to grow.
@@ -18,11 +18,14 @@ use std::sync::Arc;
 
 /// The second half of the advisory lock on upkeep under which one node folds.
 const TURN: i32 = 2;
+/// Minute, tenant, pool, target.
+type Key = (Timestamp, TenantId, Arc<str>, Arc<str>);
+
 /// Rows that one transaction folds, about.
 const ROWS_MAX: i64 = 20_000;
 
-/// Folds counts, and rollups of minutes from `since` on; answers how many rows became fewer. Where there is nothing to fold, that is
-/// one look.
+/// Folds counts, and rollups of minutes from `since` on; answers how many rows became fewer. Where there is nothing to
+/// fold, that is one look.
 pub(super) async fn run(pool: &Pool, locks: Locks, since: Timestamp) -> Result<usize> {
     let looked = pool.query(include_str!("sql/fold/look.sql"), &[&since.millis()]).await?;
     let (counts, rollups) = looked.first().map_or((false, false), |row| (row.get(0), row.get(1)));
@@ -63,7 +66,7 @@ async fn fold_rollups(tx: &Tx<'_>, lock: i32, since: Timestamp) -> Done<usize> {
     }
     let gone = tx.query(include_str!("sql/fold/rollups.sql"), &[&since.millis(), &ROWS_MAX]).await?;
     let mut texts = Texts::default();
-    let mut sums: HashMap<(Timestamp, TenantId, Arc<str>, Arc<str>), Tally> = HashMap::new();
+    let mut sums: HashMap<Key, Tally> = HashMap::new();
     for row in &gone {
         let mut columns = Columns::of(row);
         let (minute, tenant) = (columns.instant()?, columns.tenant()?);
@@ -93,7 +96,7 @@ pub(super) async fn append_counts(tx: &Tx<'_>, changes: &[(TenantId, Arc<str>, S
 }
 
 /// Adds to rollups.
-async fn append_rollups(tx: &Tx<'_>, sums: &[((Timestamp, TenantId, Arc<str>, Arc<str>), Tally)]) -> Done<()> {
+async fn append_rollups(tx: &Tx<'_>, sums: &[(Key, Tally)]) -> Done<()> {
     if sums.is_empty() {
         return Ok(());
     }

@@ -6,6 +6,7 @@
 
 mod judge;
 
+use super::due;
 use super::keys;
 use super::rows::{self, Columns, Texts, storable};
 use super::sheet::{column, ms};
@@ -47,8 +48,13 @@ pub(super) struct Batch<'w> {
 pub(super) async fn put(tx: &Tx<'_>, batch: &Batch<'_>) -> Done<Vec<Put>> {
     let (first_seq, mut judge) = look(tx, batch).await?;
     let verdicts: Vec<Put> = batch.writes.iter().enumerate().map(|(at, write)| judge.judge(at, write)).collect();
-    let done: Vec<&JobWrite> =
-        batch.writes.iter().zip(&verdicts).filter(|(_, verdict)| **verdict == Put::Done).map(|(write, _)| write).collect();
+    let done: Vec<&JobWrite> = batch
+        .writes
+        .iter()
+        .zip(&verdicts)
+        .filter(|(_, verdict)| **verdict == Put::Done)
+        .map(|(write, _)| write)
+        .collect();
     if done.is_empty() {
         return Ok(verdicts);
     }
@@ -266,20 +272,20 @@ pub(super) async fn list(pool: &Pool, query: &JobQuery) -> Done<Page<Job>> {
     let prefix = query.name_prefix.as_deref().map(storable).unwrap_or_default();
     // Where nothing ends the list, what lies behind the longest name does: so there is always an end, and the index finds it.
     let end = prefix_end(&prefix).unwrap_or_else(|| LAST_CHAR.repeat(limits::NAME_BYTES_MAX / LAST_CHAR.len() + 1));
-    let found = pool
-        .query(
-            include_str!("sql/jobs/list.sql"),
-            &[
-                &i64::from(query.tenant.unwrap_or(TenantId::DEFAULT).0),
-                &query.after.as_deref().map(storable).unwrap_or_default(),
-                &prefix,
-                &end,
-                &query.state.map(|state| i16::from(state.code())),
-                &query.tag.as_deref().map(storable),
-                &(query.limit as i64 + 1),
-            ],
-        )
-        .await?;
+    let found = due::walk(
+        pool,
+        include_str!("sql/jobs/list.sql"),
+        &[
+            &i64::from(query.tenant.unwrap_or(TenantId::DEFAULT).0),
+            &query.after.as_deref().map(storable).unwrap_or_default(),
+            &prefix,
+            &end,
+            &query.state.map(|state| i16::from(state.code())),
+            &query.tag.as_deref().map(storable),
+            &(query.limit as i64 + 1),
+        ],
+    )
+    .await?;
     let mut items = read(&found)?;
     let has_more = items.len() > query.limit;
     items.truncate(query.limit);

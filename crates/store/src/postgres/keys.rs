@@ -97,7 +97,8 @@ pub(super) async fn recall(
     now: Timestamp,
 ) -> Done<Option<(u128, Answer)>> {
     let (tenant, now) = (i64::from(tenant.0), now.millis());
-    let found = pool.query(include_str!("sql/keys/get.sql"), &[&tenant, &storable(scope), &storable(key), &now]).await?;
+    let found =
+        pool.query(include_str!("sql/keys/get.sql"), &[&tenant, &storable(scope), &storable(key), &now]).await?;
     found.first().map(|row| answered(&mut Columns::of(row))).transpose()
 }
 

@@ -65,8 +65,8 @@ use campanile_model::stats::{Rollup, StatsQuery};
 use campanile_model::store::{
     Answer, Applied, CancelBatch, Cancelled, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DeadGroup,
     Deferral, DueQuery, ExecutionPage, ExecutionQuery, Extended, Extension, FireBatch, FireVerdict, JobKey, JobQuery,
-    JobWrite, Moved, Page, PlannedJob, Pruned, Pulse, Put, Replay, Retention, RunningAttempt, ShardOwner, Skip, Store, StoreStatus,
-    Waiting, WaitingQuery,
+    JobWrite, Moved, Page, PlannedJob, Pruned, Pulse, Put, Replay, Retention, RunningAttempt, ShardOwner, Skip, Store,
+    StoreStatus, Waiting, WaitingQuery,
 };
 use campanile_model::time::Timestamp;
 use campanile_pg::{Done, Listener, Pool, Target};
@@ -178,7 +178,9 @@ impl Store for PostgresStore {
 
     async fn delete_capacity(&self, tenant: TenantId, scope: Scope, name: &str) -> Result<bool> {
         let what = (tenant, scope, name.to_owned());
-        self.pool.write(&what, |tx, (tenant, scope, name)| Box::pin(capacities::delete(tx, *tenant, *scope, name))).await
+        self.pool
+            .write(&what, |tx, (tenant, scope, name)| Box::pin(capacities::delete(tx, *tenant, *scope, name)))
+            .await
     }
 
     async fn list_capacities(&self, tenant: Option<TenantId>) -> Result<Vec<Capacity>> {

@@ -155,7 +155,8 @@ async fn make(tx: &Tx<'_>, lock: i32, (table, key): (&str, &str), days: &[i64]) 
     if missing.is_empty() {
         return Ok(());
     }
-    let made: Vec<String> = missing.iter().map(|&day| format!("CREATE TABLE {} (LIKE {table} INCLUDING ALL)", name(table, day))).collect();
+    let made: Vec<String> =
+        missing.iter().map(|&day| format!("CREATE TABLE {} (LIKE {table} INCLUDING ALL)", name(table, day))).collect();
     tx.batch(&made.join(";\n")).await?;
     // A row that is on its way to the default partition when its day gets one of its own would be refused there. So where rows
     // may be on their way, everybody waits before they choose; that is, after nobody made partitions for a week.
@@ -208,4 +209,95 @@ async fn turn(tx: &Tx<'_>, lock: i32) -> Done<bool> {
 fn literal(id: ExecutionId) -> String {
     let digits: String = id.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     format!("'{digits}'::uuid")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Options, PostgresStore};
+    use super::*;
+    use campanile_model::ids::{JobId, TenantId};
+    use campanile_pg::{Failure, Uuid};
+    use campanile_testkit::postgres;
+
+    async fn count(pool: &Pool, sql: &str) -> i64 {
+        pool.query(sql, &[]).await.unwrap()[0].get(0)
+    }
+
+    /// An execution in a state, with a log, at an instant.
+    async fn put(pool: &Pool, at: i64, state: i16) {
+        let at = Timestamp::from_millis(at);
+        let id = Uuid::from(ExecutionId::scheduled(TenantId::DEFAULT, JobId::new(at, 0, 0), at));
+        let execution =
+            "INSERT INTO executions (id, tenant, job_id, job_version, fire_at, kind, state, attempt, fence, priority,
+                                                 pool, action, wake_at, fired_at, target, overlap, deliveries, losses,
+                                                 attempts_from, watched)
+                         VALUES ($1, 1, $1, 1, 0, 0, $2, 0, 0, 2, 'short', 0, 0, 0, '', 0, 0, 0, 0, 0)";
+        pool.execute(execution, &[&id, &state]).await.unwrap();
+        let log = "INSERT INTO logs (execution_id, seq, fence, at, level, message) VALUES ($1, 1, 1, 0, '', '')";
+        pool.execute(log, &[&id]).await.unwrap();
+    }
+
+    /// A day goes when all of its executions are over; the guard may write, too.
+    async fn is_over(tx: &Tx<'_>, day: Day, first_final: i16) -> Done<bool> {
+        let sql = format!("SELECT EXISTS (SELECT 1 FROM {} WHERE state < $1)", name("executions", day.number));
+        let found = tx.query(&sql, &[&first_final]).await?;
+        tx.execute("INSERT INTO meta (key, value) VALUES ('asked', '') ON CONFLICT DO NOTHING", &[]).await?;
+        Ok(!found[0].get::<_, bool>(0))
+    }
+
+    #[tokio::test]
+    async fn a_day_is_dropped_whole_or_not_at_all() {
+        let options =
+            Options { schema: postgres::schema(), connections: 4, ..Options::new(postgres::url(), "node:test") };
+        let store = PostgresStore::open(&options).await.unwrap();
+        let pool = Pool::new(&options).unwrap();
+        let days = list(&pool).await.unwrap();
+        assert_eq!(days.len(), 9);
+        let (day, next) = (days[2], days[3]);
+        assert_eq!((next.number, next.from, day.end().millis()), (day.number + 1, day.to, next.number * DAY_MS));
+        put(&pool, day.number * DAY_MS, 4).await;
+        put(&pool, next.number * DAY_MS - 1, 2).await;
+        put(&pool, next.number * DAY_MS, 4).await;
+        let guard: Guard<i16> = |tx, day, first_final| Box::pin(is_over(tx, day, *first_final));
+        assert!(!drop_day(&pool, day, &4, guard).await.unwrap(), "one runs");
+        assert_eq!(count(&pool, "SELECT count(*) FROM meta").await, 1, "what a guard wrote is kept");
+        assert_eq!(count(&pool, "SELECT count(*) FROM executions").await, 3);
+        pool.execute("UPDATE executions SET state = 4", &[]).await.unwrap();
+        let failing: Guard<i16> = |_, _, _| Box::pin(async { Err(Failure::corrupt("anything")) });
+        assert!(drop_day(&pool, day, &4, failing).await.is_err());
+        assert_eq!(list(&pool).await.unwrap().len(), 9);
+        assert!(drop_day(&pool, day, &4, guard).await.unwrap());
+        assert!(!list(&pool).await.unwrap().contains(&day));
+        for table in ["executions", "logs"] {
+            assert_eq!(count(&pool, &format!("SELECT count(*) FROM {table}")).await, 1, "{table}");
+        }
+        let left = format!(
+            "SELECT count(*) FROM pg_class WHERE relname ~ '_d{}$' AND relnamespace = current_schema::regnamespace",
+            day.number
+        );
+        assert_eq!(count(&pool, &left).await, 0);
+        assert!(drop_day(&pool, day, &4, failing).await.unwrap(), "what is gone is gone");
+        // Somebody uses the table for long: nothing is dropped, and nobody waits for us longer than for a moment.
+        let mut holder = pool.get().await.unwrap();
+        let held = holder.transaction().await.unwrap();
+        held.batch_execute("SELECT FROM executions").await.unwrap();
+        let error = drop_day(&pool, next, &4, guard);
+        let (error, _) = futures_util::future::join(error, async {
+            for _ in 0..5 {
+                held.batch_execute("SELECT 1").await.unwrap();
+                put(&pool, (next.number + 1) * DAY_MS + 7, 4).await;
+                pool.execute("DELETE FROM executions WHERE fire_at = 0 AND id > $1", &[&Uuid::from(next.to)])
+                    .await
+                    .unwrap();
+                pool.execute("DELETE FROM logs WHERE execution_id > $1", &[&Uuid::from(next.to)]).await.unwrap();
+            }
+        })
+        .await;
+        assert_eq!(error.unwrap_err().code(), "store_locked");
+        held.rollback().await.unwrap();
+        assert!(drop_day(&pool, next, &4, guard).await.unwrap());
+        drop(store);
+        drop(holder);
+        pool.execute(&format!("DROP SCHEMA {} CASCADE", options.schema), &[]).await.unwrap();
+    }
 }

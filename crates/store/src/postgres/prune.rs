@@ -1,10 +1,12 @@
-//! Pruning: final executions beyond their retention, with everything that hangs on them; and old deliveries, rollups and skips.
+//! Pruning: final executions beyond their retention, with everything that hangs on them; and old deliveries, rollups
+//! and skips.
 //!
-//! Days that are over for all states are dropped whole (`days`). What is too old in younger days, or too much, is found by a
-//! scan (`crate::retention`) and deleted, if it still is what it was. One node at a time deletes; others leave it to that one.
+//! Days that are over for all states are dropped whole (`days`). What is too old in younger days, or too much, is found
+//! by a scan (`crate::retention`) and deleted, if it still is what it was. One node at a time deletes; others leave it
+//! to that one.
 //!
-//! An execution is kept, however old, while its job's cursor has not passed it: a start from that cursor would find its instant
-//! without an execution, and run it again.
+//! An execution is kept, however old, while its job's cursor has not passed it: a start from that cursor would find its
+//! instant without an execution, and run it again.
 
 mod days;
 
@@ -35,7 +37,8 @@ const PARTITIONS_MS: u64 = 60_000;
 const FOLD_BACK_MS: i64 = 300_000;
 /// Rows that one statement of a scan reads.
 const SLICE_ROWS: usize = 4_096;
-/// Rows that hang on executions and are deleted by one transaction, about: one execution may have thousands of lines of log.
+/// Rows that hang on executions and are deleted by one transaction, about: one execution may have thousands of lines of
+/// log.
 const DEPENDENT_ROWS_MAX: usize = 16 * 1_024;
 
 /// Where this node's upkeep stands. In memory only: a new start begins anew.
@@ -162,8 +165,8 @@ async fn is_our_turn(tx: &Tx<'_>, lock: i32) -> Done<bool> {
     Ok(row.is_some_and(|row| row.get(0)))
 }
 
-/// Deletes what was found, and other rows that are too old: as many rows as `limit` leaves. Says too whether all of what was found
-/// is deleted, so that the next scan goes on behind it. None if another node is at it.
+/// Deletes what was found, and other rows that are too old: as many rows as `limit` leaves. Says too whether all of
+/// what was found is deleted, so that the next scan goes on behind it. None if another node is at it.
 async fn delete(tx: &Tx<'_>, lock: i32, order: &Order, found: &Found) -> Done<Option<(Pruned, bool)>> {
     if !is_our_turn(tx, lock).await? {
         return Ok(None);

@@ -1,7 +1,7 @@
 //! Reads of executions and of what hangs on them, by id or by what is due. Lists with filters are in `listing`.
 //!
-//! Every statement that is given ids is given the smallest and the largest of them too: only the partitions between them are
-//! looked at, whichever plan the server has kept.
+//! Every statement that is given ids is given the smallest and the largest of them too: only the partitions between
+//! them are looked at, whichever plan the server has kept.
 
 use super::rows::{self, Columns, Texts};
 use super::sheet::Ids;
@@ -97,9 +97,9 @@ pub(super) async fn load_running(pool: &Pool, ids: &[ExecutionId]) -> Done<Vec<O
     Ok(ids.iter().map(|id| found.get(id).cloned()).collect())
 }
 
-/// Reads running attempts whose lease is over and whose runner is no node. A node bounds its attempts by its monotonic clock;
-/// the lease, an instant of the wall clock, would end early when that jumps. It counts only for runners that cannot be asked
-/// whether they live.
+/// Reads running attempts whose lease is over and whose runner is no node. A node bounds its attempts by its monotonic
+/// clock; the lease, an instant of the wall clock, would end early when that jumps. It counts only for runners that
+/// cannot be asked whether they live.
 pub(super) async fn load_expired(pool: &Pool, now: Timestamp, limit: usize) -> Done<Vec<RunningAttempt>> {
     let sql = include_str!("sql/attempts/load_expired.sql");
     running(&pool.query(sql, &[&now.millis(), &NODE_PREFIX, &(limit as i64)]).await?)

@@ -1,8 +1,8 @@
 //! Whether the counters are what counting the rows would give, and what to do where they are not.
 //!
-//! Both are compared in one snapshot, which blocks nobody and which nobody's writes disturb. What it finds are differences, and
-//! a difference can be added at any later time: what other writes count meanwhile is added too, and sums do not mind the
-//! order.
+//! Both are compared in one snapshot, which blocks nobody and which nobody's writes disturb. What it finds are
+//! differences, and a difference can be added at any later time: what other writes count meanwhile is added too, and
+//! sums do not mind the order.
 
 use super::fold;
 use super::listing::SNAPSHOT;

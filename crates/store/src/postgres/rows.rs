@@ -157,7 +157,8 @@ pub(super) fn job(row: &Row, texts: &mut Texts) -> Done<Job> {
     let planned = planned(&mut columns, texts)?;
     let name = columns.next()?;
     let schedule = decode_schedule(columns.text()?).ok_or_else(|| Failure::corrupt("schedule"))?;
-    let window = Window { starts_at: columns.instant_or_none()?, ends_at: planned.ends_at, max_fires: columns.small_or_none()? };
+    let window =
+        Window { starts_at: columns.instant_or_none()?, ends_at: planned.ends_at, max_fires: columns.small_or_none()? };
     Ok(Job {
         id: planned.id,
         tenant: planned.tenant,

@@ -43,3 +43,80 @@ pub(super) async fn lost(tx: &Tx<'_>, shards: &[ShardId], fences: &[ShardFence])
 fn fence(columns: &mut Columns<'_>) -> Done<ShardFence> {
     Ok(ShardFence { shard: ShardId(columns.small()?), epoch: Epoch(columns.number()?) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Options, PostgresStore};
+    use super::*;
+    use campanile_testkit::postgres;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn a_take_over_waits_for_a_fire_and_refuses_the_next() {
+        let options =
+            Options { schema: postgres::schema(), connections: 4, ..Options::new(postgres::url(), "node:test") };
+        let store = PostgresStore::open(&options).await.unwrap();
+        let pool = Pool::new(&options).unwrap();
+        let shards: Vec<ShardId> = [9, 3, 200].map(ShardId).into();
+        let take = |owner: &'static str| {
+            let (pool, what) = (pool.clone(), (shards.clone(), owner));
+            async move { pool.write(&what, |tx, (shards, owner)| Box::pin(open(tx, shards, owner))).await.unwrap() }
+        };
+        let fences = take("a").await;
+        assert_eq!(fences, [9, 3, 200].map(|shard| ShardFence { shard: ShardId(shard), epoch: Epoch(1) }));
+        // The owner fires: it has compared its epochs, and not committed yet.
+        let what = (shards.clone(), fences.clone(), pool.clone());
+        let firing = pool.write(&what, |tx, (shards, fences, pool)| {
+            Box::pin(async move {
+                assert_eq!(lost(tx, shards, fences).await?, []);
+                let taking = tokio::spawn({
+                    let (pool, what) = (pool.clone(), shards.clone());
+                    async move { pool.write(&what, |tx, shards| Box::pin(open(tx, shards, "b"))).await }
+                });
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                assert!(!taking.is_finished(), "whoever takes over waits");
+                Ok(taking)
+            })
+        });
+        let taken = firing.await.unwrap().await.unwrap().unwrap();
+        assert!(taken.iter().all(|fence| fence.epoch == Epoch(2)), "{taken:?}");
+        let judge = |fences: Vec<ShardFence>| {
+            let (pool, what) = (pool.clone(), (shards.clone(), fences));
+            async move { pool.write(&what, |tx, (shards, fences)| Box::pin(lost(tx, shards, fences))).await.unwrap() }
+        };
+        assert_eq!(judge(fences).await, [3, 9, 200].map(ShardId));
+        assert_eq!(judge(taken).await, []);
+        let owners = list(&pool).await.unwrap();
+        assert!(owners.len() == 3 && owners.iter().all(|shard| shard.owner == "b"), "{owners:?}");
+        drop(store);
+        pool.execute(&format!("DROP SCHEMA {} CASCADE", options.schema), &[]).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_fire_that_waits_for_a_take_over_sees_its_epoch() {
+        let options =
+            Options { schema: postgres::schema(), connections: 4, ..Options::new(postgres::url(), "node:test") };
+        let store = PostgresStore::open(&options).await.unwrap();
+        let pool = Pool::new(&options).unwrap();
+        let shards = vec![ShardId(3), ShardId(7)];
+        let what = shards.clone();
+        let fences = pool.write(&what, |tx, shards| Box::pin(open(tx, shards, "a"))).await.unwrap();
+        let what = (shards, fences, pool.clone());
+        let taking = pool.write(&what, |tx, (shards, fences, pool)| {
+            Box::pin(async move {
+                open(tx, &shards[..1], "b").await?;
+                let firing = tokio::spawn({
+                    let (pool, what) = (pool.clone(), (shards.clone(), fences.clone()));
+                    async move { pool.write(&what, |tx, (shards, fences)| Box::pin(lost(tx, shards, fences))).await }
+                });
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                assert!(!firing.is_finished(), "whoever fires waits");
+                Ok(firing)
+            })
+        });
+        let lost = taking.await.unwrap().await.unwrap().unwrap();
+        assert_eq!(lost, [ShardId(3)]);
+        drop(store);
+        pool.execute(&format!("DROP SCHEMA {} CASCADE", options.schema), &[]).await.unwrap();
+    }
+}

@@ -194,7 +194,8 @@ impl<'b> Sheet<'b> {
             if !jobs.is_empty() {
                 self.runs.lock(tx, locks, &jobs).await?;
                 wanted.extend(self.runs.executions().map(Uuid::from).filter(|id| is_missing(self, id)));
-                self.load_guards(tx, self.runs.waited_for()).await?;
+                let guards = load_guards(tx, self.runs.waited_for()).await?;
+                self.guards.extend(guards);
             }
             if let Some(ids) = Ids::of(std::mem::take(&mut wanted).into_iter().map(ExecutionId::from)) {
                 self.lock(tx, &ids).await?;
@@ -215,18 +216,6 @@ impl<'b> Sheet<'b> {
         for row in found {
             let record = Record::read(row, &mut self.texts)?;
             self.records.insert(record.of.id, record);
-        }
-        Ok(())
-    }
-
-    /// Reads jobs as they are now.
-    pub(super) async fn load_guards(&mut self, tx: &Tx<'_>, jobs: Vec<Uuid>) -> Done<()> {
-        if jobs.is_empty() {
-            return Ok(());
-        }
-        for row in tx.query(include_str!("sql/attempts/load_guards.sql"), &[&jobs]).await? {
-            let mut columns = Columns::of(&row);
-            self.guards.insert(columns.job_id()?, Guard::read(&mut columns)?);
         }
         Ok(())
     }
@@ -308,6 +297,19 @@ async fn share_jobs(tx: &Tx<'_>, against: Against) -> Done<()> {
         tx.query(include_str!("sql/attempts/share_jobs.sql"), &[&locks.jobs]).await?;
     }
     Ok(())
+}
+
+/// Reads jobs as they are now.
+pub(super) async fn load_guards(tx: &Tx<'_>, jobs: Vec<Uuid>) -> Done<HashMap<JobId, Guard>> {
+    if jobs.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let rows = tx.query(include_str!("sql/attempts/load_guards.sql"), &[&jobs]).await?;
+    let read = |row| {
+        let mut columns = Columns::of(row);
+        Ok((columns.job_id()?, Guard::read(&mut columns)?))
+    };
+    rows.iter().map(read).collect()
 }
 
 async fn find(tx: &Tx<'_>, ids: &Ids, overlap: Option<i16>) -> Done<Vec<Row>> {
@@ -454,23 +456,23 @@ async fn write_started(tx: &Tx<'_>, rows: Vec<&Record>) -> Done<()> {
     let Some((first, last)) = bounds(&rows) else { return Ok(()) };
     let written = tx
         .execute(
-        include_str!("sql/attempts/claim.sql"),
-        &[
-            &first,
-            &last,
-            &column(&rows, |r| Uuid::from(r.of.id)),
-            &column(&rows, |r| i16::from(r.state.code())),
-            &column(&rows, |r| i64::from(r.attempt)),
-            &column(&rows, |r| r.fence as i64),
-            &column(&rows, |r| r.worker()),
-            &column(&rows, |r| ms(r.started_at)),
-            &column(&rows, |r| r.wake_at.millis()),
-            &column(&rows, |r| ms(r.queued_at)),
-            &column(&rows, |r| ms(r.of.first_started_at)),
-            &column(&rows, |r| i64::from(r.deliveries)),
-        ],
-    )
-    .await?;
+            include_str!("sql/attempts/claim.sql"),
+            &[
+                &first,
+                &last,
+                &column(&rows, |r| Uuid::from(r.of.id)),
+                &column(&rows, |r| i16::from(r.state.code())),
+                &column(&rows, |r| i64::from(r.attempt)),
+                &column(&rows, |r| r.fence as i64),
+                &column(&rows, |r| r.worker()),
+                &column(&rows, |r| ms(r.started_at)),
+                &column(&rows, |r| r.wake_at.millis()),
+                &column(&rows, |r| ms(r.queued_at)),
+                &column(&rows, |r| ms(r.of.first_started_at)),
+                &column(&rows, |r| i64::from(r.deliveries)),
+            ],
+        )
+        .await?;
     expect(written, rows.len())
 }
 
@@ -478,25 +480,25 @@ async fn write_ended(tx: &Tx<'_>, rows: Vec<&Record>) -> Done<()> {
     let Some((first, last)) = bounds(&rows) else { return Ok(()) };
     let written = tx
         .execute(
-        include_str!("sql/attempts/complete.sql"),
-        &[
-            &first,
-            &last,
-            &column(&rows, |r| Uuid::from(r.of.id)),
-            &column(&rows, |r| i16::from(r.state.code())),
-            &column(&rows, |r| code(r.reason)),
-            &column(&rows, |r| i64::from(r.attempt)),
-            &column(&rows, |r| r.wake_at.millis()),
-            &column(&rows, |r| ms(r.started_at)),
-            &column(&rows, |r| ms(r.finished_at)),
-            &column(&rows, |r| outcome(r.outcome)),
-            &column(&rows, |r| r.error_kind()),
-            &column(&rows, |r| r.error_message()),
-            &column(&rows, |r| i64::from(r.losses)),
-            &column(&rows, |r| r.fingerprint.map(|fingerprint| fingerprint as i64)),
-        ],
-    )
-    .await?;
+            include_str!("sql/attempts/complete.sql"),
+            &[
+                &first,
+                &last,
+                &column(&rows, |r| Uuid::from(r.of.id)),
+                &column(&rows, |r| i16::from(r.state.code())),
+                &column(&rows, |r| code(r.reason)),
+                &column(&rows, |r| i64::from(r.attempt)),
+                &column(&rows, |r| r.wake_at.millis()),
+                &column(&rows, |r| ms(r.started_at)),
+                &column(&rows, |r| ms(r.finished_at)),
+                &column(&rows, |r| outcome(r.outcome)),
+                &column(&rows, |r| r.error_kind()),
+                &column(&rows, |r| r.error_message()),
+                &column(&rows, |r| i64::from(r.losses)),
+                &column(&rows, |r| r.fingerprint.map(|fingerprint| fingerprint as i64)),
+            ],
+        )
+        .await?;
     expect(written, rows.len())
 }
 
@@ -504,26 +506,26 @@ async fn write_instant(tx: &Tx<'_>, rows: Vec<&Record>) -> Done<()> {
     let Some((first, last)) = bounds(&rows) else { return Ok(()) };
     let written = tx
         .execute(
-        include_str!("sql/attempts/complete_unclaimed.sql"),
-        &[
-            &first,
-            &last,
-            &column(&rows, |r| Uuid::from(r.of.id)),
-            &column(&rows, |r| i16::from(r.state.code())),
-            &column(&rows, |r| i64::from(r.attempt)),
-            &column(&rows, |r| r.fence as i64),
-            &column(&rows, |r| r.worker()),
-            &column(&rows, |r| ms(r.started_at)),
-            &column(&rows, |r| ms(r.finished_at)),
-            &column(&rows, |r| outcome(r.outcome)),
-            &column(&rows, |r| code(r.reason)),
-            &column(&rows, |r| ms(r.claimed_at)),
-            &column(&rows, |r| ms(r.queued_at)),
-            &column(&rows, |r| ms(r.of.first_started_at)),
-            &column(&rows, |r| i64::from(r.deliveries)),
-        ],
-    )
-    .await?;
+            include_str!("sql/attempts/complete_unclaimed.sql"),
+            &[
+                &first,
+                &last,
+                &column(&rows, |r| Uuid::from(r.of.id)),
+                &column(&rows, |r| i16::from(r.state.code())),
+                &column(&rows, |r| i64::from(r.attempt)),
+                &column(&rows, |r| r.fence as i64),
+                &column(&rows, |r| r.worker()),
+                &column(&rows, |r| ms(r.started_at)),
+                &column(&rows, |r| ms(r.finished_at)),
+                &column(&rows, |r| outcome(r.outcome)),
+                &column(&rows, |r| code(r.reason)),
+                &column(&rows, |r| ms(r.claimed_at)),
+                &column(&rows, |r| ms(r.queued_at)),
+                &column(&rows, |r| ms(r.of.first_started_at)),
+                &column(&rows, |r| i64::from(r.deliveries)),
+            ],
+        )
+        .await?;
     expect(written, rows.len())
 }
 
@@ -531,16 +533,16 @@ async fn write_deferred(tx: &Tx<'_>, rows: Vec<&Record>) -> Done<()> {
     let Some((first, last)) = bounds(&rows) else { return Ok(()) };
     let written = tx
         .execute(
-        include_str!("sql/executions/defer.sql"),
-        &[
-            &first,
-            &last,
-            &column(&rows, |r| Uuid::from(r.of.id)),
-            &column(&rows, |r| r.wake_at.millis()),
-            &column(&rows, |r| code(r.reason)),
-        ],
-    )
-    .await?;
+            include_str!("sql/executions/defer.sql"),
+            &[
+                &first,
+                &last,
+                &column(&rows, |r| Uuid::from(r.of.id)),
+                &column(&rows, |r| r.wake_at.millis()),
+                &column(&rows, |r| code(r.reason)),
+            ],
+        )
+        .await?;
     expect(written, rows.len())
 }
 
@@ -548,44 +550,44 @@ async fn write_whole(tx: &Tx<'_>, rows: Vec<&Record>) -> Done<()> {
     let Some((first, last)) = bounds(&rows) else { return Ok(()) };
     let written = tx
         .execute(
-        include_str!("sql/executions/write.sql"),
-        &[
-            &first,
-            &last,
-            &column(&rows, |r| Uuid::from(r.of.id)),
-            &column(&rows, |r| i64::from(r.job_version)),
-            &column(&rows, |r| i16::from(r.state.code())),
-            &column(&rows, |r| code(r.reason)),
-            &column(&rows, |r| i64::from(r.attempt)),
-            &column(&rows, |r| r.fence as i64),
-            &column(&rows, |r| i16::from(r.priority.code())),
-            &column(&rows, |r| &*r.of.pool),
-            &column(&rows, |r| i16::from(r.action.code())),
-            &column(&rows, |r| r.wake_at.millis()),
-            &column(&rows, |r| r.fired_at.millis()),
-            &column(&rows, |r| ms(r.started_at)),
-            &column(&rows, |r| ms(r.finished_at)),
-            &column(&rows, |r| r.worker()),
-            &column(&rows, |r| outcome(r.outcome)),
-            &column(&rows, |r| r.error_kind()),
-            &column(&rows, |r| r.error_message()),
-            &column(&rows, |r| &*r.of.target),
-            &column(&rows, |r| i16::from(r.of.overlap.code())),
-            &column(&rows, |r| ms(r.covers_from)),
-            &column(&rows, |r| ms(r.queued_at)),
-            &column(&rows, |r| ms(r.claimed_at)),
-            &column(&rows, |r| ms(r.of.first_started_at)),
-            &column(&rows, |r| r.fingerprint.map(|fingerprint| fingerprint as i64)),
-            &column(&rows, |r| i64::from(r.deliveries)),
-            &column(&rows, |r| i64::from(r.losses)),
-            &column(&rows, |r| i64::from(r.attempts_from)),
-            &column(&rows, |r| ms(r.cancel_requested_at)),
-            &column(&rows, |r| code(r.cancel_reason)),
-            &column(&rows, |r| r.note.as_deref().map(storable)),
-            &column(&rows, |r| i16::from(r.of.watched)),
-        ],
-    )
-    .await?;
+            include_str!("sql/executions/write.sql"),
+            &[
+                &first,
+                &last,
+                &column(&rows, |r| Uuid::from(r.of.id)),
+                &column(&rows, |r| i64::from(r.job_version)),
+                &column(&rows, |r| i16::from(r.state.code())),
+                &column(&rows, |r| code(r.reason)),
+                &column(&rows, |r| i64::from(r.attempt)),
+                &column(&rows, |r| r.fence as i64),
+                &column(&rows, |r| i16::from(r.priority.code())),
+                &column(&rows, |r| &*r.of.pool),
+                &column(&rows, |r| i16::from(r.action.code())),
+                &column(&rows, |r| r.wake_at.millis()),
+                &column(&rows, |r| r.fired_at.millis()),
+                &column(&rows, |r| ms(r.started_at)),
+                &column(&rows, |r| ms(r.finished_at)),
+                &column(&rows, |r| r.worker()),
+                &column(&rows, |r| outcome(r.outcome)),
+                &column(&rows, |r| r.error_kind()),
+                &column(&rows, |r| r.error_message()),
+                &column(&rows, |r| &*r.of.target),
+                &column(&rows, |r| i16::from(r.of.overlap.code())),
+                &column(&rows, |r| ms(r.covers_from)),
+                &column(&rows, |r| ms(r.queued_at)),
+                &column(&rows, |r| ms(r.claimed_at)),
+                &column(&rows, |r| ms(r.of.first_started_at)),
+                &column(&rows, |r| r.fingerprint.map(|fingerprint| fingerprint as i64)),
+                &column(&rows, |r| i64::from(r.deliveries)),
+                &column(&rows, |r| i64::from(r.losses)),
+                &column(&rows, |r| i64::from(r.attempts_from)),
+                &column(&rows, |r| ms(r.cancel_requested_at)),
+                &column(&rows, |r| code(r.cancel_reason)),
+                &column(&rows, |r| r.note.as_deref().map(storable)),
+                &column(&rows, |r| i16::from(r.of.watched)),
+            ],
+        )
+        .await?;
     expect(written, rows.len())
 }
 

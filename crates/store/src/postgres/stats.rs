@@ -1,4 +1,5 @@
-//! Rollups: what happened per minute. They are written by `effects`, with what they count: a row per batch, which add up.
+//! Rollups: what happened per minute. They are written by `effects`, with what they count: a row per batch, which add
+//! up.
 
 use super::rows::{self, Columns, Texts};
 use campanile_model::stats::{Rollup, StatsQuery, Tally};

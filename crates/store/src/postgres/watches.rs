@@ -39,12 +39,7 @@ pub(super) struct Watches {
 
 impl Watches {
     /// Locks and reads what is expected of these executions, of these jobs that succeed, and which of all these jobs fail.
-    pub(super) async fn load(
-        tx: &Tx<'_>,
-        watched: Option<Ids>,
-        succeeded: Vec<Uuid>,
-        jobs: Vec<Uuid>,
-    ) -> Done<Self> {
+    pub(super) async fn load(tx: &Tx<'_>, watched: Option<Ids>, succeeded: Vec<Uuid>, jobs: Vec<Uuid>) -> Done<Self> {
         // Always in this order: whoever looks for broken watches has theirs before he tells that jobs fail.
         let executions = async {
             match watched {

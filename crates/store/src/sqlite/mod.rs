@@ -67,8 +67,8 @@ use campanile_model::stats::{Rollup, StatsQuery};
 use campanile_model::store::{
     Answer, Applied, CancelBatch, Cancelled, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DeadGroup,
     Deferral, DueQuery, ExecutionPage, ExecutionQuery, Extended, Extension, FireBatch, FireVerdict, JobKey, JobQuery,
-    JobWrite, Moved, Page, PlannedJob, Pruned, Pulse, Put, Replay, Retention, RunningAttempt, ShardOwner, Skip, Store, StoreStatus,
-    Waiting, WaitingQuery,
+    JobWrite, Moved, Page, PlannedJob, Pruned, Pulse, Put, Replay, Retention, RunningAttempt, ShardOwner, Skip, Store,
+    StoreStatus, Waiting, WaitingQuery,
 };
 use campanile_model::time::Timestamp;
 use checkpointer::Checkpointer;

@@ -1,18 +1,19 @@
-//! Pruning: final executions beyond their retention, with everything that hangs on them; and old deliveries, rollups and skips.
+//! Pruning: final executions beyond their retention, with everything that hangs on them; and old deliveries, rollups
+//! and skips.
 //!
-//! A reader scans for what is beyond its retention (`crate::retention`), and the writer deletes what it found, if it still is
-//! what it was.
+//! A reader scans for what is beyond its retention (`crate::retention`), and the writer deletes what it found, if it
+//! still is what it was.
 //!
-//! An execution is kept, however old, while its job's cursor has not passed it: a start from that cursor would find its instant
-//! without an execution, and run it again.
+//! An execution is kept, however old, while its job's cursor has not passed it: a start from that cursor would find its
+//! instant without an execution, and run it again.
 
 use super::dead;
 use super::effects::Effects;
 use super::failure::Done;
 use super::history;
 use super::rows::Columns;
-pub(super) use crate::retention::{Found, Order, Progress};
 use crate::retention::Sweep;
+pub(super) use crate::retention::{Found, Order, Progress};
 use campanile_model::ids::ExecutionId;
 use campanile_model::lifecycle::State;
 use campanile_model::store::{Keep, Pruned};
@@ -58,11 +59,12 @@ fn in_state(connection: &Connection, state: State) -> Done<u64> {
     Ok(count.query_row([state.code()], |row| row.get::<_, i64>(0))?.max(0) as u64)
 }
 
-/// Rows that hang on executions and are deleted by one transaction, about: one execution may have thousands of lines of log.
+/// Rows that hang on executions and are deleted by one transaction, about: one execution may have thousands of lines of
+/// log.
 const DEPENDENT_ROWS_MAX: usize = 16 * 1_024;
 
-/// Deletes what was found, and other rows that are too old: as many rows as `limit` leaves. Says too whether all of what was found
-/// is deleted, so that the next scan goes on behind it.
+/// Deletes what was found, and other rows that are too old: as many rows as `limit` leaves. Says too whether all of
+/// what was found is deleted, so that the next scan goes on behind it.
 pub(super) fn delete(connection: &Connection, order: &Order, found: &Found) -> Done<(Pruned, bool)> {
     let mut effects = Effects::new(connection);
     let (mut executions, mut dependent) = (0, 0);

@@ -102,20 +102,37 @@ fn what_is_heard_of_meanwhile_is_not_forgotten() {
 fn reading_starts_behind_what_was_taken_and_never_behind_what_was_put() {
     let one = lane("short", 0, "", 1);
     let mut known = known(std::slice::from_ref(&one));
-    let from_seq = |known: &Known| known.quotas([&one].into_iter())[0].from_seq;
-    take(&mut known, &one, 5, 5, 9);
-    assert_eq!(from_seq(&known), 10);
-    let since = known.stamp();
+    let plan = |known: &mut Known| (known.quotas([&one].into_iter())[0].from_seq, known.stamp());
+    let took = |known: &mut Known, count, last_seq, since| {
+        known.taken(&Quota { lane: one.clone(), from_seq: 0, count: 2 }, Taken { count, last_seq }, since);
+    };
+    let (from_seq, since) = plan(&mut known);
+    assert_eq!(from_seq, 1);
+    took(&mut known, 2, 9, since);
+    let (from_seq, since) = plan(&mut known);
+    assert_eq!(from_seq, 10);
     known.put(&one, 4);
-    assert_eq!(from_seq(&known), 4, "another publisher was slower");
-    known.taken(&Quota { lane: one.clone(), from_seq: 10, count: 2 }, Taken { count: 2, last_seq: 12 }, since);
-    assert_eq!(from_seq(&known), 4, "put since");
-    known.found(vec![(one.clone(), 6)], true, since);
-    assert_eq!(from_seq(&known), 4, "put since the look began");
-    known.found(vec![(one.clone(), 6)], true, known.stamp());
-    assert_eq!(from_seq(&known), 6);
+    took(&mut known, 2, 12, since);
+    let (from_seq, since) = plan(&mut known);
+    assert_eq!(from_seq, 4, "another publisher was slower");
+    known.put(&one, 30);
+    took(&mut known, 2, 14, since);
+    let (from_seq, since) = plan(&mut known);
+    assert_eq!(from_seq, 15, "however much is put meanwhile");
+    known.put(&one, 40);
+    took(&mut known, 0, 0, since);
+    let (from_seq, since) = plan(&mut known);
+    assert_eq!(from_seq, 40, "there is nothing before");
+    known.found(vec![(one.clone(), 20)], true, since);
+    took(&mut known, 2, 41, since);
+    let (from_seq, since) = plan(&mut known);
+    assert_eq!(from_seq, 20, "found by a look");
     known.put(&one, -3);
-    assert_eq!(from_seq(&known), -3, "released");
+    known.found(vec![(one.clone(), 50)], true, since);
+    assert_eq!(plan(&mut known).0, -3, "released since the look began");
+    let since = known.stamp();
+    known.found(vec![(one.clone(), 50)], true, since);
+    assert_eq!(plan(&mut known).0, 50);
 }
 
 #[test]

@@ -1,7 +1,6 @@
 -- caller: release, and what was fetched for a receiver that gave up
 -- guard: none; the claim decides about duplicates
--- index: none; the new rows go into ready_turn and ready_handler, before all others: their numbers are negative, the first
--- one's the lowest
+-- index: none; numbers are negative and the first one's is the lowest, so that the new rows come before all others
 WITH put AS (
     INSERT INTO ready (seq, runner, pool, priority, tenant, execution_id, job_id, fire_at, job_version, attempt, action, target,
         queued_at)

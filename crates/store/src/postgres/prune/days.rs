@@ -1,13 +1,15 @@
 //! Days that are dropped whole: that is a matter of moments, where deleting their rows would take hours.
 //!
-//! A day goes when it is older than the longest time for which any state is kept, and holds nothing that must stay: no execution
-//! that has not ended, none in a state that is kept without end, none that ended late, none that a cursor has not passed.
+//! A day goes when it is older than the longest time for which any state is kept, and holds nothing that must stay: no
+//! execution that has not ended, none in a state that is kept without end, none that ended late, none that a cursor has
+//! not passed.
 //!
-//! Its rows must be counted, because counters count them, and that takes a while. Meanwhile nobody may change them, and nobody
-//! else may wait; a lock would let all wait, since whoever uses the table may lock all of its partitions. So the partition is
-//! *sealed* before: a constraint that no row meets, and that is not asked of the rows that are there, refuses whoever wants
-//! to write such an old execution (a backfill, or a replay). It gets an error for the moment, and tries again. A day that turns
-//! out to have something that must stay is unsealed. A crash leaves a sealed day, and the next pruning goes on with it.
+//! Its rows must be counted, because counters count them, and that takes a while. Meanwhile nobody may change them, and
+//! nobody else may wait; a lock would let all wait, since whoever uses the table may lock all of its partitions. So the
+//! partition is *sealed* before: a constraint that no row meets, and that is not asked of the rows that are there,
+//! refuses whoever wants to write such an old execution (a backfill, or a replay). It gets an error for the moment, and
+//! tries again. A day that turns out to have something that must stay is unsealed. A crash leaves a sealed day, and the
+//! next pruning goes on with it.
 
 use super::super::Locks;
 use super::super::fold;
@@ -179,8 +181,8 @@ async fn seal_of(tx: &Tx<'_>, day: Day) -> Done<Option<i64>> {
     Ok(sealed(tx).await?.into_iter().find(|(sealed, _)| *sealed == day).map(|(_, seal)| seal))
 }
 
-/// Seals a day, if it is not sealed yet: from now on nobody writes to it. Answers with the number of the seal; none where the
-/// executions of the day were dropped before.
+/// Seals a day, if it is not sealed yet: from now on nobody writes to it. Answers with the number of the seal; none
+/// where the executions of the day were dropped before.
 async fn seal(tx: &Tx<'_>, lock: i32, day: Day) -> Done<Fate<Option<i64>>> {
     if !is_our_turn(tx, lock).await? {
         return Ok(Fate::Busy);
@@ -204,12 +206,14 @@ async fn unseal(tx: &Tx<'_>, lock: i32, day: Day) -> Done<()> {
     Ok(())
 }
 
-/// Takes the executions of a day out of all counts, in the transaction that drops them, if they are still those that were counted.
+/// Takes the executions of a day out of all counts, in the transaction that drops them, if they are still those that
+/// were counted.
 async fn leave(tx: &Tx<'_>, day: Day, seal: i64, tally: &Tally) -> Done<bool> {
     if seal_of(tx, day).await? != Some(seal) {
         return Ok(false);
     }
-    let gone: Vec<_> = tally.counts.iter().map(|(tenant, pool, state, n)| (*tenant, pool.clone(), *state, -n)).collect();
+    let gone: Vec<_> =
+        tally.counts.iter().map(|(tenant, pool, state, n)| (*tenant, pool.clone(), *state, -n)).collect();
     fold::append_counts(tx, &gone).await?;
     let (from, to) = (Uuid::from(day.from), Uuid::from(day.to));
     if !tally.dead.is_empty() {

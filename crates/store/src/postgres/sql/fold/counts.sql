@@ -5,7 +5,7 @@ WITH shared AS (SELECT tenant, pool, state FROM counts GROUP BY tenant, pool, st
      gone AS (DELETE FROM counts
               WHERE ctid = ANY (ARRAY(SELECT c.ctid
                                       FROM shared AS s
-                                           JOIN counts AS c ON c.tenant = s.tenant AND c.pool = s.pool AND c.state = s.state
+                                           JOIN counts AS c ON (c.tenant, c.pool, c.state) = (s.tenant, s.pool, s.state)
                                       ORDER BY s.tenant, s.pool, s.state
                                       LIMIT $1))
               RETURNING tenant, pool, state, n),

@@ -1,4 +1,4 @@
--- caller: fold: whether a count has more than one row, and whether a rollup has, of minutes from $1 on and before this one
+-- caller: fold: whether a count has several rows, and whether a rollup has, of minutes from $1 on before this one
 -- guard: none: reads
 -- index: rollups_minute; counts are few once they are folded
 SELECT EXISTS (SELECT 1 FROM counts GROUP BY tenant, pool, state HAVING count(*) > 1),

@@ -1,4 +1,4 @@
--- caller: fold: takes the rows of minutes from $1 on and before this one that share their key with others, about $2 of them
+-- caller: fold: takes rows of minutes from $1 on before this one that share their key with others, about $2
 -- guard: their sums are written in the same transaction
 -- index: rollups_minute
 DELETE FROM rollups AS r
@@ -11,4 +11,5 @@ USING (SELECT minute, tenant, pool, target
              HAVING count(*) > 1) AS shared
        WHERE n_so_far - n < $2::int8) AS k
 WHERE r.minute = k.minute AND r.tenant = k.tenant AND r.pool = k.pool AND r.target = k.target
-RETURNING r.minute, r.tenant, r.pool, r.target, r.succeeded, r.failed, r.dead, r.cancelled, r.skipped, r.lateness, r.duration
+RETURNING r.minute, r.tenant, r.pool, r.target, r.succeeded, r.failed, r.dead, r.cancelled, r.skipped,
+          r.lateness, r.duration

@@ -1,8 +1,9 @@
 -- caller: prune
--- guard: the states $4, which are final; a cursor that has passed it, or fires no more; and nobody else is at work on it
+-- guard: the states $4, which are final; a cursor that has passed it, or fires no more; nobody else is at work on it
 -- index: PRIMARY KEY
 WITH victims AS (SELECT e.id
-                 FROM unnest($1::uuid[], $4::int2[]) AS u (id, state) JOIN executions AS e ON e.id = u.id AND e.state = u.state
+                 FROM unnest($1::uuid[], $4::int2[]) AS u (id, state)
+                      JOIN executions AS e ON e.id = u.id AND e.state = u.state
                  WHERE e.id >= $2 AND e.id <= $3
                    AND NOT EXISTS (SELECT 1 FROM jobs AS j WHERE j.id = e.job_id AND j.next_fire_at <= e.fire_at)
                  ORDER BY e.id

@@ -1,4 +1,4 @@
--- caller: prune: a day is dropped, and its dead leave their groups: so many each. A group whose sample goes gets another one
+-- caller: prune: a day is dropped, its dead leave their groups, so many each; whose sample goes gets another one
 -- guard: nobody writes executions of the day, from $4 to $5
 -- index: PRIMARY KEY, executions_dead
 WITH u AS (SELECT * FROM unnest($1::int8[], $2::int8[], $3::int8[]) AS u (tenant, fingerprint, n)),
@@ -6,7 +6,8 @@ WITH u AS (SELECT * FROM unnest($1::int8[], $2::int8[], $3::int8[]) AS u (tenant
                FROM dead_groups AS g JOIN u ON g.tenant = u.tenant AND g.fingerprint = u.fingerprint
                ORDER BY g.tenant, g.fingerprint
                FOR UPDATE OF g),
-     next AS (SELECT t.tenant, t.fingerprint, t.n, e.id, e.error_message, t.n <= 0 OR (t.sample_goes AND e.id IS NULL) AS is_empty
+     next AS (SELECT t.tenant, t.fingerprint, t.n, e.id, e.error_message,
+                     t.n <= 0 OR (t.sample_goes AND e.id IS NULL) AS is_empty
               FROM there AS t LEFT JOIN LATERAL
                    (SELECT id, error_message
                     FROM executions
