@@ -16,12 +16,12 @@
 //!   It plans from what it knows to hold something (`known`), without knowing how much; whoever gets less than planned
 //!   because a lane ran dry is served again at once, or asks again.
 //! - *What is known* comes from this node's own publishing, and from looking at the table, which jumps from lane to lane and
-//!   reads one row of each. One looks when the bell rang, and every two seconds; never because somebody asked. So receivers
-//!   may wait in any number, give up and come again, and an idle node makes one statement in two seconds.
+//!   reads one row of each. One looks when the bell rang, and every two seconds; never just because somebody asked. So
+//!   receivers may wait in any number, give up and come again, and an idle node makes one statement in two seconds.
 //! - *The bell* is a notification, at most one in 5 ms per node. None is sent for what this node's own receivers have room for.
 //!   One that is missed costs two seconds.
-//! - *Receivers* wait in line as in `memory`, longest waiting first, and one fetch serves all of them. What was fetched for one that gave
-//!   up goes to the next who wants it, or back into the table, in front.
+//! - *Receivers* wait in line as in `memory`, longest waiting first, and one fetch serves all of them. What was fetched for
+//!   one that gave up goes to the next who wants it, or back into the table, in front.
 //! - *Errors*: while the database is gone, whoever waits is told after the second try, and tries become rarer.
 //!
 //! One lock per call, never held across an await. Reading order: `known` (what waits where, and whose turn it is), `side` (who

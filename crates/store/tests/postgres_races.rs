@@ -53,7 +53,8 @@ fn granted(claimed: Vec<Claimed>) -> Vec<Granted> {
 }
 
 async fn waiting(store: &dyn Store) -> Vec<Waiting> {
-    let query = WaitingQuery { shards: Vec::new(), before: LATE, after: None, fired_until: Timestamp::MAX, limit: 10_000 };
+    let query =
+        WaitingQuery { shards: Vec::new(), before: LATE, after: None, fired_until: Timestamp::MAX, limit: 10_000 };
     store.load_waiting(&query).await.unwrap()
 }
 
@@ -120,8 +121,9 @@ async fn end_all(store: &Fixture, nodes: &[Arc<dyn Store>; 2]) {
         if ready.is_empty() && expired.is_empty() {
             return;
         }
-        let lost = expired.iter().map(|attempt| {
-            Completion { wake_at: DUE, ..g::complete_fence(attempt.fence, Event::Cancel, AttemptOutcome::Cancelled, LATE) }
+        let lost = expired.iter().map(|attempt| Completion {
+            wake_at: DUE,
+            ..g::complete_fence(attempt.fence, Event::Cancel, AttemptOutcome::Cancelled, LATE)
         });
         store.complete(lost.collect()).await.unwrap();
         let claims = ready.iter().map(|w| g::claim_by(w.dispatch.execution, w.dispatch.attempt, LATE, "node:a"));

@@ -1,8 +1,9 @@
 //! What is known to wait where, and whose turn it is. Pure.
 //!
-//! A *lane* is what waits for one tenant, of one pool, priority and handler (none for what nodes run). A lane that is known held something when it
-//! was last heard of; how much is not known, so a plan may ask for more than there is. A lane that gave less than it was
-//! asked for is forgotten, unless it was heard of again meanwhile: *stamps* tell. So is one that a look at the whole table did not find.
+//! A *lane* is what waits for one tenant, of one pool, priority and handler (none for what nodes run). A lane that is
+//! known held something when it was last heard of; how much is not known, so a plan may ask for more than there is. A
+//! lane that gave less than it was asked for is forgotten, unless it was heard of again meanwhile: *stamps* tell. So is one
+//! that a look at the whole table did not find.
 
 use crate::shares::{LEVELS, QUANTUM, Shares};
 use crate::turns::Turns;

@@ -1,8 +1,8 @@
 //! How full the queue is: an estimate, since every node puts and takes.
 //!
-//! It is counted now and then, when somebody asks, and what this node itself puts and takes is added and subtracted in between. A
-//! count shows the table at some moment while it ran; so it is only believed where it differs by more than what this node
-//! moved meanwhile. Where one node is alone, the estimate is therefore exact.
+//! It is counted now and then, when somebody asks, and what this node itself puts and takes is added and subtracted in
+//! between. A count shows the table at some moment while it ran; so it is only believed where it differs by more than
+//! what this node moved meanwhile. Where one node is alone, the estimate is therefore exact.
 
 use campanile_model::queue::Depth;
 use std::time::Duration;
