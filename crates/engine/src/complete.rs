@@ -78,24 +78,31 @@ pub struct Recorded {
 
 /// Writes on their way to the store at the same time.
 const WRITES_IN_FLIGHT_MAX: usize = 3;
+/// Outcomes in one write, but for those of its last batch.
+const WRITE_MAX: usize = 4_096;
 /// When an instant action that was refused is tried again.
 const AGAIN_MS: i64 = 250;
 
 /// Runs until every sender is gone and everything is written.
 pub async fn run(ctx: Context, dispatcher: Dispatcher, mut inbox: mpsc::Receiver<Vec<Finished>>) {
     let mut writing: FuturesUnordered<BoxFuture<'static, Vec<Recorded>>> = FuturesUnordered::new();
-    let mut batches = Vec::new();
     let mut open = true;
     while open || !writing.is_empty() {
+        let mut finished = Vec::new();
         tokio::select! {
             biased;
             Some(_) = writing.next(), if !writing.is_empty() => {}
-            received = inbox.recv_many(&mut batches, 64), if open && writing.len() < WRITES_IN_FLIGHT_MAX => {
-                open = received > 0;
-            }
+            received = inbox.recv(), if open && writing.len() < WRITES_IN_FLIGHT_MAX => match received {
+                Some(batch) => finished = batch,
+                None => open = false,
+            },
         }
-        if !batches.is_empty() {
-            let finished: Vec<Finished> = batches.drain(..).flatten().collect();
+        // What else is there goes along, within bounds: what is received and not yet written looks lost to others.
+        while !finished.is_empty() && finished.len() < WRITE_MAX {
+            let Ok(more) = inbox.try_recv() else { break };
+            finished.extend(more);
+        }
+        if !finished.is_empty() {
             let (ctx, dispatcher) = (ctx.clone(), dispatcher.clone());
             writing.push(Box::pin(async move { write(&ctx, &dispatcher, finished).await }));
         }

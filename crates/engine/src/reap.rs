@@ -22,8 +22,9 @@ use tokio::sync::{mpsc, watch};
 const LOOK_MS: u64 = 500;
 /// How often it looks for attempts of nodes that have ended, beside when one has.
 const ORPHANS_MS: u64 = 10_000;
-/// How long an execution is overdue before its message counts as lost.
-const LOST_MS: i64 = 10_000;
+/// How long an execution is overdue before its message counts as lost: in a queue that goes with its process, and in one that
+/// other nodes share, who may have received it and be busy with it.
+const LOST_MS: (u64, u64) = (10_000, 20_000);
 /// Pages of overdue executions that one sweep looks through.
 const REPUBLISH_PAGES_MAX: usize = 64;
 
@@ -56,7 +57,7 @@ pub async fn run(
             }
             // At most one sweep per period, so that what is being claimed just now is not published over and over.
             if mono >= republish_due_ms {
-                republish_due_ms = mono + LOST_MS as u64;
+                republish_due_ms = mono + LOST_MS.0;
                 position = republish(&ctx, now, position, &dispatcher).await?;
             }
             Ok::<(), campanile_model::Error>(())
@@ -156,7 +157,8 @@ async fn republish(
     }
     let depths = ctx.queue.pools().await?;
     let queued: HashSet<(Arc<str>, Runner)> = depths.into_iter().map(|depth| (depth.pool, depth.runner)).collect();
-    let before = now.saturating_add_ms(-LOST_MS);
+    let lost_ms = if ctx.queue.outlives() { LOST_MS.1 } else { LOST_MS.0 };
+    let before = now.saturating_add_ms(-(lost_ms as i64));
     let mut after = position;
     for _ in 0..REPUBLISH_PAGES_MAX {
         let query = WaitingQuery { shards: shards.to_vec(), before, fired_until: Timestamp::MAX, after, limit: limits::WRITE_ITEMS_MAX };

@@ -61,8 +61,8 @@ pub struct Service {
 
 /// What writing the last outcomes gets at least when the node stops.
 const WRITE_OUT_MS: u64 = 2_000;
-/// Batches of outcomes on their way to the completer.
-const OUTCOME_BATCHES_MAX: usize = 64;
+/// Batches of outcomes on their way to the completer. Few: who is behind should not receive more.
+const OUTCOME_BATCHES_MAX: usize = 8;
 
 impl Service {
     /// Joins, and starts all parts. Returns when the node is a member; `Handle::is_ready` says when it fires.

@@ -7,8 +7,8 @@
 //! - [`memory`]: inside the process; fair between tenants and priorities. What one node needs, and nothing to install.
 //! - [`table`]: a table of PostgreSQL that any number of nodes share, with the same turns.
 //!
-//! What both are made of: `want` (what a receiver asks for), `waiters` (receivers in line), `turns` (who was served longest
-//! ago goes first), `shares` (of the priorities).
+//! What both are made of: `want` (what a receiver asks for), `waiters` (receivers in line), `turns` (who was served
+//! longest ago goes first), `shares` (of the priorities).
 
 pub mod memory;
 pub mod table;

@@ -39,8 +39,8 @@ impl Shares {
 pub(crate) struct Credits([i32; LEVELS]);
 
 impl Credits {
-    /// Whose turn it is: everybody open earns its weight, the richest goes and pays for all. Who has nothing earns nothing for
-    /// later.
+    /// Whose turn it is: everybody open earns its weight, the richest goes and pays for all. Who has nothing earns
+    /// nothing for later.
     pub fn next(&mut self, is_open: [bool; LEVELS]) -> Option<usize> {
         let mut earned = 0;
         let mut richest = None;

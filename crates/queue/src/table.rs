@@ -1,8 +1,8 @@
 //! A queue in a table of PostgreSQL, shared by any number of nodes.
 //!
-//! Before: dispatch. After: worker. The table is `ready`; the store's migrations make it, and what waits in it are rows that
-//! whoever receives them deletes. So a message is delivered at most once; what a node that is gone had received is published
-//! again by the reaper, as everywhere.
+//! Before: dispatch. After: worker. The table is `ready`; the store's migrations make it, and what waits in it are rows
+//! that whoever receives them deletes. So a message is delivered at most once; what a node that is gone had received is
+//! published again by the reaper, as everywhere.
 //!
 //! ```text
 //! publish ──► INSERT ──► bell ─ ─ ─ ─ ► look (which lanes hold something; shared by all receivers of a node)
@@ -12,20 +12,21 @@
 //! receive ──► in line ──► plan (whose turn it is) ──► fetch: one DELETE for everybody in line ──► laid down
 //! ```
 //!
-//! - *Turns* are those of `memory`, with the same shares: pools, priorities, handlers, tenants. A node counts them for itself.
-//!   It plans from what it knows to hold something (`known`), without knowing how much; whoever gets less than planned
-//!   because a lane ran dry is served again at once, or asks again.
-//! - *What is known* comes from this node's own publishing, and from looking at the table, which jumps from lane to lane and
-//!   reads one row of each. One looks when the bell rang, and every two seconds; never just because somebody asked. So
-//!   receivers may wait in any number, give up and come again, and an idle node makes one statement in two seconds.
-//! - *The bell* is a notification, at most one in 5 ms per node. None is sent for what this node's own receivers have room for.
-//!   One that is missed costs two seconds.
-//! - *Receivers* wait in line as in `memory`, longest waiting first, and one fetch serves all of them. What was fetched for
-//!   one that gave up goes to the next who wants it, or back into the table, in front.
+//! - *Turns* are those of `memory`, with the same shares: pools, priorities, handlers, tenants. A node counts them for
+//!   itself. It plans from what it knows to hold something (`known`), without knowing how much; whoever gets less than
+//!   planned because a lane ran dry is served again at once, or asks again.
+//! - *What is known* comes from this node's own publishing, and from looking at the table, which jumps from lane to
+//!   lane and reads one row of each. One looks when the bell rang, and every two seconds; never just because somebody
+//!   asked. So receivers may wait in any number, give up and come again, and an idle node makes one statement in two
+//!   seconds.
+//! - *The bell* is a notification, at most one in 5 ms per node. None is sent for what this node's own receivers have
+//!   room for. One that is missed costs two seconds.
+//! - *Receivers* wait in line as in `memory`, longest waiting first, and one fetch serves all of them. What was fetched
+//!   for one that gave up goes to the next who wants it, or back into the table, in front.
 //! - *Errors*: while the database is gone, whoever waits is told after the second try, and tries become rarer.
 //!
-//! One lock per call, never held across an await. Reading order: `known` (what waits where, and whose turn it is), `side` (who
-//! waits for it), `fetch` and `look` (the two loops), `level` (how full it is), `bell`, `rows`, `database`.
+//! One lock per call, never held across an await. Reading order: `known` (what waits where, and whose turn it is),
+//! `side` (who waits for it), `fetch` and `look` (the two loops), `level` (how full it is), `bell`, `rows`, `database`.
 
 mod known;
 mod side;
@@ -66,14 +67,15 @@ pub struct TableQueue {
 }
 
 impl TableQueue {
-    /// The queue of an installation, which holds up to `limits::QUEUE_ITEMS_MAX` waiting executions. Its table must be there.
+    /// The queue of an installation, which holds up to `limits::QUEUE_ITEMS_MAX` waiting executions. Its table must be
+    /// there.
     pub async fn open(options: &Options) -> Result<Self> {
         Self::bounded(options, limits::QUEUE_ITEMS_MAX).await
     }
 
-    /// The same with another bound. A batch beyond it is refused whole, as unavailable; the store keeps it until there is
-    /// room. What waits is estimated, so the bound is not exact where several nodes publish. What is released is always
-    /// taken back.
+    /// The same with another bound. A batch beyond it is refused whole, as unavailable; the store keeps it until there
+    /// is room. What waits is estimated, so the bound is not exact where several nodes publish. What is released is
+    /// always taken back.
     pub async fn bounded(options: &Options, items_max: usize) -> Result<Self> {
         let database = Database::open(options).await?;
         let listener = Listener::start(database.target(), &[CHANNEL]);

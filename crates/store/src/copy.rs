@@ -1,12 +1,13 @@
 //! From the embedded store to PostgreSQL: a whole installation, copied and compared.
 //!
-//! The source is held by its lock, so nothing changes while it is copied. Every table is read in the order of its key and written in
-//! batches; each batch is a transaction that also notes how far it got. So an interrupted copy goes on where it stopped, and
-//! one that is done does nothing when it is asked for again. In the end both sides are read as a whole and compared.
+//! The source is held by its lock, so nothing changes while it is copied. Every table is read in the order of its key
+//! and written in batches; each batch is a transaction that also notes how far it got. So an interrupted copy goes on
+//! where it stopped, and one that is done does nothing when it is asked for again. In the end both sides are read as a
+//! whole and compared.
 //!
 //! # What the target may be
-//! Empty, or marked (`mark`) as a copy of this installation that no server has used. If the source has moved on since, it is
-//! copied anew. Servers refuse a copy that is not done ([`refuse_unfinished`]).
+//! Empty, or marked (`mark`) as a copy of this installation that no server has used. If the source has moved on since,
+//! it is copied anew. Servers refuse a copy that is not done ([`refuse_unfinished`]).
 //!
 //! Reading order: `tables` (what is copied), `tuples` (rows as bytes, the same on both sides), `mark`, `compare`.
 
@@ -89,8 +90,8 @@ impl Report {
     }
 }
 
-/// Copies the database at `path` to PostgreSQL and compares. `facts` are noted in the target's `meta`: what a server keeps in
-/// files otherwise.
+/// Copies the database at `path` to PostgreSQL and compares. `facts` are noted in the target's `meta`: what a server
+/// keeps in files otherwise.
 pub async fn copy(
     path: &Path,
     options: &Options,
@@ -216,8 +217,8 @@ struct Ending {
     highest: (i64, i64),
 }
 
-/// Moves the sequences past what was copied, notes the facts, and marks the copy as done. Then the server is told how many rows
-/// there are, which it would find out only later.
+/// Moves the sequences past what was copied, notes the facts, and marks the copy as done. Then the server is told how
+/// many rows there are, which it would find out only later.
 async fn finish(pool: &Pool, source: &Arc<Mutex<Source>>, identity: &Identity, facts: &[(&str, String)]) -> Result<()> {
     let (mut all, highest) = with(source, |source| {
         let fence = source.number("SELECT value FROM counters WHERE name = 'fence'")?;

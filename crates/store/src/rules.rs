@@ -8,7 +8,8 @@ use campanile_model::notify::{Expectation, WatchKind};
 use campanile_model::store::{Extension, Lease};
 use campanile_model::time::Timestamp;
 
-/// Whether the runner of this name is a node: it runs its attempts as long as it lives, and ends those that are taken from it.
+/// Whether the runner of this name is a node: it runs its attempts as long as it lives, and ends those that are taken
+/// from it.
 pub(crate) fn is_node(worker: Option<&str>) -> bool {
     worker.is_some_and(|worker| worker.starts_with(NODE_PREFIX))
 }

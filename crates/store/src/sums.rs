@@ -1,6 +1,6 @@
-//! What the changes of a batch add up to: counts, rollups, groups of dead executions. Every store sums up in memory, and writes
-//! the sums once per batch: a thousand successes in one pool cost three rows. The sums are part of the batch, so a batch
-//! that fails takes them with it.
+//! What the changes of a batch add up to: counts, rollups, groups of dead executions. Every store sums up in memory,
+//! and writes the sums once per batch: a thousand successes in one pool cost three rows. The sums are part of the
+//! batch, so a batch that fails takes them with it.
 
 use crate::change::{Subject, Transition};
 use campanile_model::ids::{ExecutionId, TenantId};

@@ -146,7 +146,8 @@ async fn everything_arrives_and_twice_is_once() {
     let report = copy(&rig.path, &rig.options, &facts, &mut |progress| told.push(progress)).await.unwrap();
     assert!(report.is_same(), "{report:#?}");
     let mut compared: Vec<_> = report.tables.iter().map(|table| table.table.to_owned()).collect();
-    (compared.sort(), expected.sort());
+    compared.sort();
+    expected.sort();
     assert_eq!(compared, expected, "no table is forgotten");
     assert!(report.tables.iter().all(|table| table.rows.0 >= 300 && table.checksums.0 != 0), "{report:#?}");
     let rows: u64 = report.tables.iter().map(|table| table.rows.0).sum();
@@ -194,7 +195,7 @@ async fn what_differs_is_found_and_named() {
     assert!(rig.copy().await.unwrap().is_same());
     for (sql, table, how) in [
         (
-            "UPDATE executions SET wake_at = wake_at + 1 WHERE id = (SELECT id FROM executions ORDER BY id DESC LIMIT 1)",
+            "UPDATE executions SET wake_at = wake_at + 1 WHERE id = (SELECT id FROM executions ORDER BY 1 LIMIT 1)",
             "executions",
             "differs",
         ),

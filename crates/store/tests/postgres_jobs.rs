@@ -1,4 +1,5 @@
-//! Writes of jobs on a real PostgreSQL: the same verdicts as of the embedded store, whatever the batch; many writers on many nodes.
+//! Writes of jobs on a real PostgreSQL: the same verdicts as of the embedded store, whatever the batch; many writers
+//! on many nodes.
 
 mod schema;
 

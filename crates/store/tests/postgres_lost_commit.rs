@@ -1,5 +1,5 @@
-//! A connection that is lost while it commits: before the server heard of it, or after, and before we heard its answer. Either
-//! way the store answers what is true, and nothing happens twice.
+//! A connection that is lost while it commits: before the server heard of it, or after, and before we heard its answer.
+//! Either way the store answers what is true, and nothing happens twice.
 //!
 //! Between the store and the server stands a proxy that knows a `COMMIT` when it sees one.
 

@@ -1,4 +1,5 @@
-//! Partitions and migrations on a real PostgreSQL, as seen from outside: opening makes them, and any number may open at once.
+//! Partitions and migrations on a real PostgreSQL, as seen from outside: opening makes them, and any number may open
+//! at once.
 
 mod schema;
 
@@ -39,12 +40,13 @@ async fn put(pool: &Pool, at: i64) -> ExecutionId {
     let job = JobId::new(at, 0, 7);
     let id = ExecutionId::scheduled(TenantId::DEFAULT, job, at);
     for sql in [
-        "INSERT INTO executions (id, tenant, job_id, job_version, fire_at, kind, state, attempt, fence, priority, pool, action,
-                                 wake_at, fired_at, target, overlap, deliveries, losses, attempts_from, watched)
+        "INSERT INTO executions (id, tenant, job_id, job_version, fire_at, kind, state, attempt, fence, priority, pool,
+                                 action, wake_at, fired_at, target, overlap, deliveries, losses, attempts_from, watched)
          VALUES ($1, 1, $1, 1, 0, 0, 4, 0, 0, 2, 'short', 0, 0, 0, '', 0, 0, 0, 0, 0)",
         "INSERT INTO attempts (execution_id, fence, tenant, attempt, started_at, finished_at, outcome)
          VALUES ($1, 1, 1, 1, 0, 0, 0)",
-        "INSERT INTO responses (execution_id, fence, tenant, status, truncated, body) VALUES ($1, 1, 1, 200, false, '')",
+        "INSERT INTO responses (execution_id, fence, tenant, status, truncated, body)
+         VALUES ($1, 1, 1, 200, false, '')",
         "INSERT INTO progress (execution_id, fence, at) VALUES ($1, 1, 0)",
         "INSERT INTO logs (execution_id, seq, fence, at, level, message) VALUES ($1, 1, 1, 0, '', '')",
     ] {

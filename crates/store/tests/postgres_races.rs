@@ -1,7 +1,7 @@
 //! Two nodes on one database: what one of them decides, the other keeps to.
 //!
-//! The shared suite races callers of one store, and stores with a single writer put them in order anyway. Here nothing does
-//! but the locks: runs that must not overlap, slots of pools, watches, groups of dead executions.
+//! The shared suite races callers of one store, and stores with a single writer put them in order anyway. Here nothing
+//! does but the locks: runs that must not overlap, slots of pools, watches, groups of dead executions.
 
 mod schema;
 
@@ -53,8 +53,13 @@ fn granted(claimed: Vec<Claimed>) -> Vec<Granted> {
 }
 
 async fn waiting(store: &dyn Store) -> Vec<Waiting> {
-    let query =
-        WaitingQuery { shards: Vec::new(), before: LATE, after: None, fired_until: Timestamp::MAX, limit: 10_000 };
+    let query = WaitingQuery {
+        shards: Vec::new(),
+        before: Timestamp::MAX,
+        after: None,
+        fired_until: Timestamp::MAX,
+        limit: 10_000,
+    };
     store.load_waiting(&query).await.unwrap()
 }
 

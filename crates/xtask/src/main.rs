@@ -1,8 +1,8 @@
 //! Checks and generated documents, for people who work on Campanile.
 //!
-//! `cargo xtask test` is what CI runs, and all of it. Plain std: whoever has a Rust toolchain and a C compiler can run it.
-//! Reading order: [`steps`] (the checks, one after the other), [`docs`] (pages written by programs), [`links`] (names in
-//! pages that must exist), [`postgres`] (the database that tests use).
+//! `cargo xtask test` is what CI runs, and all of it. Plain std: whoever has a Rust toolchain and a C compiler can run
+//! it. Reading order: [`steps`] (the checks, one after the other), [`docs`] (pages written by programs), [`links`]
+//! (names in pages that must exist), [`postgres`] (the database that tests use).
 
 mod steps;
 mod docs;

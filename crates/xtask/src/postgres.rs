@@ -1,7 +1,7 @@
 //! The PostgreSQL that tests use: the one that the environment names, else a private one that lives as long as we do.
 //!
-//! Reading order: this file (which server it is, and what is left on it), [`search`] (programs that are installed, or can be),
-//! [`private`] (a server of our own).
+//! Reading order: this file (which server it is, and what is left on it), [`search`] (programs that are installed, or
+//! can be), [`private`] (a server of our own).
 
 mod search;
 mod private;
@@ -90,7 +90,8 @@ fn sweep(psql: &PathBuf, url: &str) -> Result<(), String> {
     }
 }
 
-/// Runs a private server while a command runs with the variable set; without a command, until the end of the input or Ctrl-C.
+/// Runs a private server while a command runs with the variable set; without a command, until the end of the input or
+/// Ctrl-C.
 pub fn run(command: &[&str]) -> Result<(), String> {
     let private = Server::private()?;
     let Some((program, arguments)) = command.split_first() else {

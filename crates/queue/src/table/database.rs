@@ -1,8 +1,8 @@
 //! The queue's connections.
 //!
-//! Its table is empty one moment and holds a million rows the next, while a prepared statement keeps the plan of the moment
-//! it was planned in. A plan for an empty table reads all of it. So connections of the queue are told to use the index,
-//! always.
+//! Its table is empty one moment and holds a million rows the next, while a prepared statement keeps the plan of the
+//! moment it was planned in. A plan for an empty table reads all of it. So connections of the queue are told to use the
+//! index, always.
 
 use campanile_model::{Error, Kind, Result};
 use campanile_pg::failure::classify;

@@ -2,8 +2,8 @@
 //!
 //! A *lane* is what waits for one tenant, of one pool, priority and handler (none for what nodes run). A lane that is
 //! known held something when it was last heard of; how much is not known, so a plan may ask for more than there is. A
-//! lane that gave less than it was asked for is forgotten, unless it was heard of again meanwhile: *stamps* tell. So is one
-//! that a look at the whole table did not find.
+//! lane that gave less than it was asked for is forgotten, unless it was heard of again meanwhile: *stamps* tell. So is
+//! one that a look at the whole table did not find.
 
 use crate::shares::{LEVELS, QUANTUM, Shares};
 use crate::turns::Turns;
@@ -40,7 +40,8 @@ pub(super) struct Stamp(u64);
 #[derive(Debug, PartialEq)]
 pub(super) struct Quota {
     pub lane: Lane,
-    /// Nothing waits before: rows that were taken are still in the index for a while, and are not to be looked at again.
+    /// Nothing waits before: rows that were taken are still in the index for a while, and are not to be looked at
+    /// again.
     pub from_seq: i64,
     pub count: usize,
 }
@@ -113,7 +114,8 @@ impl Known {
         seat.hear_of(first_seq);
     }
 
-    /// What a look at the table found, with the first number of each lane: all lanes, or some. `since` is when it began.
+    /// What a look at the table found, with the first number of each lane: all lanes, or some. `since` is when it
+    /// began.
     pub fn found(&mut self, lanes: Vec<(Lane, i64)>, is_all: bool, since: Stamp) {
         self.stamp.0 += 1;
         for (lane, front) in &lanes {

@@ -1,10 +1,10 @@
 //! The loop that looks at the table: which lanes hold something.
 //!
-//! One for all receivers of a node. It looks when the bell rang and somebody is there to receive; less often if all of them
-//! have something to fetch anyway. Without the bell it looks every two seconds, as long as somebody is there.
+//! One for all receivers of a node. It looks when the bell rang and somebody is there to receive; less often if all of
+//! them have something to fetch anyway. Without the bell it looks every two seconds, as long as somebody is there.
 //!
-//! Where there are more lanes than one look shows, the next one goes on behind the last. What is known grows until it is
-//! complete, and shrinks by fetching.
+//! Where there are more lanes than one look shows, the next one goes on behind the last. What is known grows until it
+//! is complete, and shrinks by fetching.
 
 use super::Shared;
 use super::fetch::Tries;
@@ -47,8 +47,8 @@ pub(super) struct Looking {
 }
 
 impl Looking {
-    /// A receiver came; whether it may be time to look, also if something is known for it: others may have put what is more
-    /// urgent.
+    /// A receiver came; whether it may be time to look, also if something is known for it: others may have put what is
+    /// more urgent.
     pub fn asked(&mut self, now: Instant) -> bool {
         self.asked_at = Some(now);
         self.is_stale || self.last.is_none_or(|(began, _)| now - began > POLL)

@@ -109,8 +109,8 @@ pub(super) struct Row {
     pub item: Dispatch,
 }
 
-/// The rows that were taken, in the order of their numbers. One that cannot be read is left to the reaper: a newer release
-/// may have put it there.
+/// The rows that were taken, in the order of their numbers. One that cannot be read is left to the reaper: a newer
+/// release may have put it there.
 pub(super) fn read(rows: &[tokio_postgres::Row]) -> Vec<Row> {
     let mut names = Interned::default();
     let mut taken: Vec<Row> = Vec::with_capacity(rows.len());

@@ -1,8 +1,8 @@
 //! What is known to wait for one kind of runner, and which of these runners wait. Pure.
 //!
-//! A *fetch* is planned for everybody in line whom something is known for, longest waiting first, and carried out by one
-//! statement; meanwhile they stay in line, and may give up. What was fetched for one that did is handed on to the next
-//! who wants it. What nobody wants goes back into the table.
+//! A *fetch* is planned for everybody in line whom something is known for, longest waiting first, and carried out by
+//! one statement; meanwhile they stay in line, and may give up. What was fetched for one that did is handed on to the
+//! next who wants it. What nobody wants goes back into the table.
 
 use super::known::{Known, Lane, Quota, Stamp, Taken};
 use super::level::Level;

@@ -1,8 +1,8 @@
 //! Whether both sides hold the same: every table is read as a whole on both, at the same time, and added up.
 //!
-//! A row's checksum is that of its bytes, all columns included, so a job's cursor counts like its name. Sums do not depend on
-//! the order of rows. They are kept in buckets by key: where two sums differ, only the rows of a few buckets are read again
-//! to say which rows those are.
+//! A row's checksum is that of its bytes, all columns included, so a job's cursor counts like its name. Sums do not
+//! depend on the order of rows. They are kept in buckets by key: where two sums differ, only the rows of a few buckets
+//! are read again to say which rows those are.
 
 use super::tables::Resolved;
 use super::{Doing, Progress, tuples, with};

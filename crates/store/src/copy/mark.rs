@@ -1,6 +1,7 @@
 //! Whose copy the target is, and how far it is: rows in the target's `meta`, written with what they are about.
 //!
-//! `copy` holds the identity of the source and whether the copy is done, `copy/<table>` how many rows of a table are there.
+//! `copy` holds the identity of the source and whether the copy is done, `copy/<table>` how many rows of a table are
+//! there.
 
 use super::tables::{TABLES, Table};
 use crate::sqlite::source::Source;

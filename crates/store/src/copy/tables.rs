@@ -30,8 +30,8 @@ impl Table {
     }
 }
 
-/// Everything but `meta`, which has facts of its own on each side, and the source's `history`, which the target has as an
-/// index. Shards come last: a target that has them has the rest.
+/// Everything but `meta`, which has facts of its own on each side, and the source's `history`, which the target has as
+/// an index. Shards come last: a target that has them has the rest.
 pub(super) const TABLES: &[Table] = &[
     Table::new("tenants", &["id"]),
     // The target has a sequence for fences.

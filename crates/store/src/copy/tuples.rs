@@ -1,5 +1,5 @@
-//! Rows as PostgreSQL's binary `COPY` has them: made of rows of the source, and cut out of what the target sends. Equal rows
-//! are equal bytes, so one checksum serves both sides.
+//! Rows as PostgreSQL's binary `COPY` has them: made of rows of the source, and cut out of what the target sends. Equal
+//! rows are equal bytes, so one checksum serves both sides.
 
 use super::tables::Resolved;
 use campanile_model::error::{Error, Kind, Result};

@@ -1,7 +1,7 @@
 //! The end of attempts: `complete`, and all that is one transaction with it.
 //!
-//! I4: only the current attempt completes. Every one is compared with its row, by the states of its event, the attempt's
-//! number and its fence, while that row is locked.
+//! I4: only the current attempt completes. Every one is compared with its row, by the states of its event, the
+//! attempt's number and its fence, while that row is locked.
 
 use super::Locks;
 use super::claims::{Judge, Judged, startable};
@@ -163,7 +163,8 @@ impl<'b> Ending<'b> {
         Ok(Applied::Done)
     }
 
-    /// Why a completion of an attempt that was not claimed did not happen: its fence is not known, but who, which one and when.
+    /// Why a completion of an attempt that was not claimed did not happen: its fence is not known, but who, which one
+    /// and when.
     fn explain_unclaimed(&self, completion: &Completion, claim: &Claim) -> Applied {
         let Some(found) = self.sheet.get(claim.execution) else { return Applied::Gone };
         let same = found.state == lifecycle::target(completion.event)

@@ -1,5 +1,5 @@
-//! Cancelling: executions that wait end now, attempts of external workers are asked to stop, and a fire that has not come is
-//! cancelled before it is born.
+//! Cancelling: executions that wait end now, attempts of external workers are asked to stop, and a fire that has not
+//! come is cancelled before it is born.
 
 use super::Locks;
 use super::executions;
@@ -75,7 +75,8 @@ fn stop(sheet: &mut Sheet<'_>, id: ExecutionId, batch: &CancelBatch) -> Done<(Ca
     Ok((CancelVerdict::Done, true))
 }
 
-/// Makes executions of fires that have not come, cancelled already: the fires, when they come, find them there. Answers which.
+/// Makes executions of fires that have not come, cancelled already: the fires, when they come, find them there. Answers
+/// which.
 async fn forestall(tx: &Tx<'_>, batch: &CancelBatch) -> Done<HashSet<ExecutionId>> {
     let fires = batch.targets.iter().filter_map(|target| match target {
         CancelTarget::Fire(fire) if fire.dispatch.tenant == batch.tenant => Some(&**fire),

@@ -1,10 +1,10 @@
 //! Claims: whether an execution may start, and its start.
 //!
-//! A claim is judged while its row is locked, in this order: state, number of attempts, instant; whether its job still wants it
-//! (`discard_reason`); whether its pool has room; whether another run of its job is in its way (`overlap::decide`).
-//! The last two depend on who came before. So a batch is judged twice: first, in the order of ids, those to which neither
-//! applies, which are nearly all; then the others, in the order of the batch. Whoever counts the slots of a pool has the row of
-//! its limits locked, so that what he counts is what there is.
+//! A claim is judged while its row is locked, in this order: state, number of attempts, instant; whether its job still
+//! wants it (`discard_reason`); whether its pool has room; whether another run of its job is in its way
+//! (`overlap::decide`). The last two depend on who came before. So a batch is judged twice: first, in the order of ids,
+//! those to which neither applies, which are nearly all; then the others, in the order of the batch. Whoever counts the
+//! slots of a pool has the row of its limits locked, so that what he counts is what there is.
 
 use super::Locks;
 use super::executions;
@@ -81,7 +81,8 @@ pub(super) async fn claim(tx: &Tx<'_>, locks: Locks, claims: &[Claim]) -> Done<(
     Ok((verdicts.into_iter().flatten().collect(), ready))
 }
 
-/// The execution of a claim, if it is in a state to start and the attempt is the right one: the others need nothing more.
+/// The execution of a claim, if it is in a state to start and the attempt is the right one: the others need nothing
+/// more.
 pub(super) fn startable<'s>(sheet: &'s Sheet<'_>, claim: &Claim) -> Option<&'s Record> {
     let record = sheet.get(claim.execution)?;
     let allowed = lifecycle::sources(Event::Claim).contains(record.state);
@@ -163,8 +164,8 @@ impl Judge {
         self.fences.next().ok_or_else(|| Failure::corrupt("fence"))
     }
 
-    /// Judges a claim. One that must not run any more is skipped here, and one that must wait is held. What depends on who comes
-    /// before it is judged only when `last` is set.
+    /// Judges a claim. One that must not run any more is skipped here, and one that must wait is held. What depends on
+    /// who comes before it is judged only when `last` is set.
     pub(super) fn judge(&self, sheet: &mut Sheet<'_>, claim: &Claim, last: bool) -> Done<Judged> {
         let Some(record) = sheet.get(claim.execution) else { return Ok(Judged::Gone) };
         let state = record.state;

@@ -16,8 +16,8 @@ use campanile_pg::{Done, Tx, Uuid};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Runs dead executions again. The last attempt gets a row of its own, since the execution's row will hold the next one; and
-/// the retry policy counts from here.
+/// Runs dead executions again. The last attempt gets a row of its own, since the execution's row will hold the next
+/// one; and the retry policy counts from here.
 pub(super) async fn replay(tx: &Tx<'_>, _: Locks, tenant: TenantId, replays: &[Replay], now: Timestamp) -> Done<Moved> {
     // A dead run is over: no turn is taken or given by this.
     let mut sheet = Sheet::load(tx, Against::Rows, replays.iter().map(|replay| replay.execution)).await?;
@@ -49,7 +49,8 @@ fn run_again(sheet: &mut Sheet<'_>, replay: &Replay, target: &Target, now: Times
     let pool = std::mem::replace(&mut record.of.pool, target.pool.clone());
     record.of.target = target.target.clone();
     (record.action, record.priority) = (target.action, target.priority);
-    // It waits for other runs of its job, whatever the policy says: neither must a replay be skipped, nor end what runs.
+    // It waits for other runs of its job, whatever the policy says: neither must a replay be skipped, nor end what
+    // runs.
     if record.of.overlap != Overlap::Allow {
         record.of.overlap = Overlap::BufferAll;
     }

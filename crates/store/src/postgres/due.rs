@@ -25,8 +25,9 @@ pub(super) async fn load(pool: &Pool, query: &DueQuery) -> Done<Vec<PlannedJob>>
     found.iter().map(|row| rows::planned(&mut Columns::of(row), &mut texts)).collect()
 }
 
-/// Reads a page of something that an index has in its order, from a large table. Where PostgreSQL has not counted a table yet (or
-/// counted before it grew), it may think that few rows are left, and sort them all for every page: so it is asked not to sort.
+/// Reads a page of something that an index has in its order, from a large table. Where PostgreSQL has not counted a
+/// table yet (or counted before it grew), it may think that few rows are left, and sort them all for every page: so it
+/// is asked not to sort.
 pub(super) async fn walk(pool: &Pool, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Done<Vec<Row>> {
     let mut client = pool.get().await?;
     let tx = client.build_transaction().read_only(true).start().await?;

@@ -1,8 +1,8 @@
 //! What follows from a change of state: counters, rollups, groups of dead executions, watches, events.
 //!
-//! Everything that changes a state notes it here, in memory, and nowhere else (`Sheet::change`); it is written at the end of the
-//! batch. Counts and rollups are appended and not added to: a row that every batch changes would let batches wait for
-//! each other. The sum counts, and upkeep folds what has piled up.
+//! Everything that changes a state notes it here, in memory, and nowhere else (`Sheet::change`); it is written at the
+//! end of the batch. Counts and rollups are appended and not added to: a row that every batch changes would let batches
+//! wait for each other. The sum counts, and upkeep folds what has piled up.
 
 use super::dead;
 use super::outbox::Outbox;

@@ -40,8 +40,8 @@ pub(super) async fn delete(pool: &Pool, tenant: TenantId, id: EndpointId) -> Res
     }
 }
 
-/// Forgets what waits for an endpoint, and once nothing waits, the endpoint itself: then it says whether there was one. In
-/// this order, so that a crash between two slices leaves an endpoint that can be deleted again.
+/// Forgets what waits for an endpoint, and once nothing waits, the endpoint itself: then it says whether there was
+/// one. In this order, so that a crash between two slices leaves an endpoint that can be deleted again.
 async fn forget(tx: &Tx<'_>, tenant: TenantId, id: EndpointId) -> Done<Option<bool>> {
     let (id, tenant) = (Uuid::from(id), i64::from(tenant.0));
     if tx.query_opt(include_str!("sql/endpoints/lock.sql"), &[&id, &tenant]).await?.is_none() {

@@ -19,8 +19,8 @@ use campanile_pg::{Done, Tx, Uuid};
 use futures_util::try_join;
 use std::collections::{BTreeSet, HashSet};
 
-/// Inserts executions and skips, all or nothing. Answers also with executions that may start because a newer version of their
-/// job gave up a turn.
+/// Inserts executions and skips, all or nothing. Answers also with executions that may start because a newer version of
+/// their job gave up a turn.
 pub(super) async fn fire(tx: &Tx<'_>, locks: Locks, batch: &FireBatch) -> Done<(FireVerdict, Vec<Waiting>)> {
     let guarded = guarded(batch);
     if !guarded.is_empty() {
@@ -56,7 +56,8 @@ pub(super) async fn fire(tx: &Tx<'_>, locks: Locks, batch: &FireBatch) -> Done<(
     Ok((FireVerdict::Fired(verdicts), ready))
 }
 
-/// The shards that must be the caller's. What somebody asked for needs no fence where there is none: no schedule repeats it.
+/// The shards that must be the caller's. What somebody asked for needs no fence where there is none: no schedule
+/// repeats it.
 fn guarded(batch: &FireBatch) -> Vec<ShardId> {
     let unfenced = batch.fences.is_empty();
     let fires = batch.fires.iter().filter(|fire| !(unfenced && fire.kind != FireKind::Schedule));
@@ -76,8 +77,8 @@ async fn replay(tx: &Tx<'_>, batch: &FireBatch) -> Done<Option<FireVerdict>> {
     }
 }
 
-/// Inserts executions that are in the order of their ids, in this state, and ended with this reason and note where there is
-/// one. What is there stays; answers which were not.
+/// Inserts executions that are in the order of their ids, in this state, and ended with this reason and note where
+/// there is one. What is there stays; answers which were not.
 pub(super) async fn insert(
     tx: &Tx<'_>,
     fires: impl Iterator<Item = &Fire>,
@@ -120,8 +121,8 @@ pub(super) async fn insert(
     Ok(rows.iter().map(|row| row.get::<_, Uuid>(0).into()).collect())
 }
 
-/// Gives an execution that is there to a newer version of its job, if that may take it over: it has not begun, and was not
-/// skipped for another reason than its version. Says whether it did.
+/// Gives an execution that is there to a newer version of its job, if that may take it over: it has not begun, and was
+/// not skipped for another reason than its version. Says whether it did.
 fn refire(sheet: &mut Sheet<'_>, fire: &Fire, now: Timestamp) -> Done<bool> {
     let dispatch = &fire.dispatch;
     // One that is gone again was there long ago.
@@ -171,8 +172,8 @@ async fn skip(tx: &Tx<'_>, skips: &[Skip]) -> Done<()> {
     Ok(())
 }
 
-/// Ends an execution that no completion ends; the attempt that runs ends with it, as cancelled. Whoever waited for it is the
-/// caller's business.
+/// Ends an execution that no completion ends; the attempt that runs ends with it, as cancelled. Whoever waited for it
+/// is the caller's business.
 pub(super) fn end(
     sheet: &mut Sheet<'_>,
     id: ExecutionId,
@@ -200,8 +201,8 @@ pub(super) fn end(
     Ok(())
 }
 
-/// Asks a running attempt to stop until `until`, and answers when its lease ends now. Asking again only makes it earlier, and
-/// the first one to ask is remembered.
+/// Asks a running attempt to stop until `until`, and answers when its lease ends now. Asking again only makes it
+/// earlier, and the first one to ask is remembered.
 pub(super) fn ask(
     sheet: &mut Sheet<'_>,
     id: ExecutionId,

@@ -1,8 +1,8 @@
-//! Job writes of many callers, gathered into few transactions: writes of jobs follow each other in the whole installation, so a
-//! node that brings many at once waits once for all of them.
+//! Job writes of many callers, gathered into few transactions: writes of jobs follow each other in the whole
+//! installation, so a node that brings many at once waits once for all of them.
 //!
-//! One task takes what is there when it is free. Whoever comes meanwhile is in the next transaction; nobody waits for others to
-//! come. It ends when the store is dropped, after what it has taken.
+//! One task takes what is there when it is free. Whoever comes meanwhile is in the next transaction; nobody waits for
+//! others to come. It ends when the store is dropped, after what it has taken.
 
 use super::jobs::{self, Batch};
 use super::{JOBS_BELL, Locks};

@@ -1,8 +1,8 @@
 //! Jobs: put, get, list, and what the wheel loads of them.
 //!
-//! Writes of jobs follow each other: each takes its numbers from the counter of changes first, and holds that row until it
-//! commits. So the order of the numbers is the order of commits, and whoever loads changes by number misses none; and what is
-//! judged is what is written. Therefore they are gathered (`gather`), and short.
+//! Writes of jobs follow each other: each takes its numbers from the counter of changes first, and holds that row
+//! until it commits. So the order of the numbers is the order of commits, and whoever loads changes by number misses
+//! none; and what is judged is what is written. Therefore they are gathered (`gather`), and short.
 
 mod judge;
 
@@ -270,7 +270,8 @@ pub(super) async fn get(pool: &Pool, tenant: TenantId, keys: &[JobKey]) -> Done<
 /// Lists live jobs by name.
 pub(super) async fn list(pool: &Pool, query: &JobQuery) -> Done<Page<Job>> {
     let prefix = query.name_prefix.as_deref().map(storable).unwrap_or_default();
-    // Where nothing ends the list, what lies behind the longest name does: so there is always an end, and the index finds it.
+    // Where nothing ends the list, what lies behind the longest name does: so there is always an end, and the index
+    // finds it.
     let end = prefix_end(&prefix).unwrap_or_else(|| LAST_CHAR.repeat(limits::NAME_BYTES_MAX / LAST_CHAR.len() + 1));
     let found = due::walk(
         pool,

@@ -39,8 +39,8 @@ impl Remembered {
     }
 }
 
-/// Finds which of these keys were used before and have not expired at `now`: one answer per key. Nobody else finds or remembers
-/// them until the transaction ends.
+/// Finds which of these keys were used before and have not expired at `now`: one answer per key. Nobody else finds or
+/// remembers them until the transaction ends.
 pub(super) async fn find(tx: &Tx<'_>, keys: &[(TenantId, &Idempotency)], now: Timestamp) -> Done<Vec<Option<Used>>> {
     if keys.is_empty() {
         return Ok(Vec::new());

@@ -1,5 +1,5 @@
-//! Leases: how long attempts keep their executions, and who asks for more. And waiting executions that are told to wait longer.
-//! Whose leases are over is in `reads`.
+//! Leases: how long attempts keep their executions, and who asks for more. And waiting executions that are told to wait
+//! longer. Whose leases are over is in `reads`.
 
 use super::claims::first_starts;
 use super::progress::Told;

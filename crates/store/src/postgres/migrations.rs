@@ -1,8 +1,8 @@
 //! Numbered, forward-only migrations. Those that were applied are noted in `schema_migrations`.
 //!
-//! Any number of nodes may start at once, and others may be at work meanwhile: each migration is a transaction that one node
-//! runs at a time, and none waits for a lock longer than a moment, because whoever comes after it would wait too. A node that
-//! finds everything up to date reads, and locks nothing.
+//! Any number of nodes may start at once, and others may be at work meanwhile: each migration is a transaction that
+//! one node runs at a time, and none waits for a lock longer than a moment, because whoever comes after it would wait
+//! too. A node that finds everything up to date reads, and locks nothing.
 
 use super::ZONE_DATABASE;
 use super::rows::Columns;

@@ -1,5 +1,5 @@
-//! The outbox: events, written in the transaction of what they tell of, once per endpoint that wants them. What becomes of
-//! them is in `deliveries`.
+//! The outbox: events, written in the transaction of what they tell of, once per endpoint that wants them. What becomes
+//! of them is in `deliveries`.
 //!
 //! Who wants to hear is asked once per batch, and what is told of a job read only where somebody does.
 

@@ -1,10 +1,11 @@
 //! Runs of a job that must not overlap: whose turn it is, and who waits for theirs.
 //!
-//! `overlap::decide` decides; this is what it decides by, and what is done about it. A run has the turn from its claim until
-//! it reaches a final state, retries included; the end of it gives the turn to the first that waits, which is then pending
-//! again, and keeps the turn while it waits for a runner. So nobody who comes later can start before it, and a crash
-//! at any point leaves somebody with the turn, or nobody and no one waiting: both are one transaction with the state.
-//! A job whose runs are looked at is locked until the end of the transaction, so that two nodes do not give two turns.
+//! `overlap::decide` decides; this is what it decides by, and what is done about it. A run has the turn from its claim
+//! until it reaches a final state, retries included; the end of it gives the turn to the first that waits, which is
+//! then pending again, and keeps the turn while it waits for a runner. So nobody who comes later can start before it,
+//! and a crash at any point leaves somebody with the turn, or nobody and no one waiting: both are one transaction with
+//! the state. A job whose runs are looked at is locked until the end of the transaction, so that two nodes do not give
+//! two turns.
 //!
 //! Jobs that allow overlaps have no rows here, and never get as far.
 
@@ -23,7 +24,8 @@ use campanile_pg::{Done, Failure, Tx, Uuid};
 use futures_util::try_join;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// The runs that are not over, of the jobs that are locked; by job, in the order of ids, and whether they have the turn.
+/// The runs that are not over, of the jobs that are locked; by job, in the order of ids, and whether they have the
+/// turn.
 #[derive(Default)]
 pub(super) struct Runs {
     of: HashMap<JobId, BTreeMap<ExecutionId, bool>>,
@@ -166,8 +168,8 @@ fn replace_waiting(sheet: &mut Sheet<'_>, waiting: &[ExecutionId], now: Timestam
     Ok(())
 }
 
-/// Stops those that run: external workers are asked, where `ask` says so, and the others ended. Answers with one that was
-/// asked, and one that was ended.
+/// Stops those that run: external workers are asked, where `ask` says so, and the others ended. Answers with one that
+/// was asked, and one that was ended.
 fn stop(
     sheet: &mut Sheet<'_>,
     started: &[ExecutionId],
@@ -198,8 +200,8 @@ fn leave(sheet: &mut Sheet<'_>, id: ExecutionId) -> Done<bool> {
     Ok(sheet.runs.leave(job, id))
 }
 
-/// A run is over: the first one that waits gets its turn, unless another has it. Those that must not run any more, because their
-/// job was changed or deleted meanwhile, are skipped on the way.
+/// A run is over: the first one that waits gets its turn, unless another has it. Those that must not run any more,
+/// because their job was changed or deleted meanwhile, are skipped on the way.
 pub(super) fn over(sheet: &mut Sheet<'_>, (job, execution): (JobId, ExecutionId), now: Timestamp) -> Done<()> {
     if !sheet.runs.leave(job, execution) || !sheet.runs.standing(job, true).is_empty() {
         return Ok(());

@@ -1,9 +1,9 @@
-//! Partitions: executions and what hangs on them, a day each, by the instant that their ids begin with. What is old is dropped
-//! with its day, and not deleted row by row.
+//! Partitions: executions and what hangs on them, a day each, by the instant that their ids begin with. What is old is
+//! dropped with its day, and not deleted row by row.
 //!
-//! A day is days since the Unix epoch, UTC; its partitions are named `executions_d20774` and so on. They are made a week ahead.
-//! What belongs to a day that has none (a fire far in the past or future, or nobody made them) is in the default partition,
-//! `executions_rest`, and works as well there; when the day gets its partition, it moves there.
+//! A day is days since the Unix epoch, UTC; its partitions are named `executions_d20774` and so on. They are made a
+//! week ahead. What belongs to a day that has none (a fire far in the past or future, or nobody made them) is in the
+//! default partition, `executions_rest`, and works as well there; when the day gets its partition, it moves there.
 //!
 //! Nobody waits for this: locks are waited for shortly, and given up and tried again; one node does it at a time.
 
@@ -18,8 +18,8 @@ use futures_util::future::BoxFuture;
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
-/// The tables, each with the column that it is partitioned by. Executions come first: whatever is left of a day after a crash
-/// in the middle of a drop belongs to nobody, and goes at the next try.
+/// The tables, each with the column that it is partitioned by. Executions come first: whatever is left of a day after
+/// a crash in the middle of a drop belongs to nobody, and goes at the next try.
 pub(super) const TABLES: [(&str, &str); 5] = [
     ("executions", "id"),
     ("attempts", "execution_id"),
@@ -71,8 +71,9 @@ fn day_of(table: &str, partition: &str) -> Option<i64> {
     partition.strip_prefix(table)?.strip_prefix("_d")?.parse().ok()
 }
 
-/// Makes the partitions of yesterday and the coming days, where they are missing. When they are there, that is one look. To be called
-/// at least once a day; where nobody does, or others hold the locks for long, everything still works, in the default partition.
+/// Makes the partitions of yesterday and the coming days, where they are missing. When they are there, that is one
+/// look. To be called at least once a day; where nobody does, or others hold the locks for long, everything still
+/// works, in the default partition.
 pub(super) async fn ensure(pool: &Pool) -> Result<()> {
     ensure_also(pool, &[]).await
 }
@@ -113,10 +114,10 @@ pub(super) async fn list(pool: &Pool) -> Result<Vec<Day>> {
 /// What must hold for a day to be dropped, judged in the transaction that drops it: `|tx, day, of| Box::pin(..)`.
 pub(super) type Guard<A> = for<'a> fn(&'a Tx<'a>, Day, &'a A) -> BoxFuture<'a, Done<bool>>;
 
-/// Drops all five partitions of a day; says whether it did. `guard` is asked while nobody can write executions of the day (they
-/// can be read, from `name("executions", day.number)` too), and may write, in the transaction that drops them. It should be quick, and
-/// say no for a day that must stay. It is not asked for a day whose executions have been dropped before. No, too, where
-/// another node is at it. An error with the code `store_locked` means: try again later.
+/// Drops all five partitions of a day; says whether it did. `guard` is asked while nobody can write executions of the
+/// day (they can be read, from `name("executions", day.number)` too), and may write, in the transaction that drops
+/// them. It should be quick, and say no for a day that must stay. It is not asked for a day whose executions have been
+/// dropped before. No, too, where another node is at it. An error with the code `store_locked` means: try again later.
 pub(super) async fn drop_day<A: Sync>(pool: &Pool, day: Day, of: &A, guard: Guard<A>) -> Result<bool> {
     let lock = Locks::of(pool.target()).upkeep;
     for (table, _) in TABLES {
@@ -143,8 +144,8 @@ async fn made(pool: &Pool) -> Result<(i64, HashSet<(String, i64)>)> {
     Ok((found.first().map_or(0, |row| row.get(2)), found.iter().filter_map(known).collect()))
 }
 
-/// Makes the partitions of one table. Attaching a table that was made before does not keep others from reading and writing, but for
-/// the default partition, which must not have rows of that day.
+/// Makes the partitions of one table. Attaching a table that was made before does not keep others from reading and
+/// writing, but for the default partition, which must not have rows of that day.
 async fn make(tx: &Tx<'_>, lock: i32, (table, key): (&str, &str), days: &[i64]) -> Done<()> {
     if !turn(tx, lock).await? {
         return Ok(());
@@ -158,8 +159,9 @@ async fn make(tx: &Tx<'_>, lock: i32, (table, key): (&str, &str), days: &[i64]) 
     let made: Vec<String> =
         missing.iter().map(|&day| format!("CREATE TABLE {} (LIKE {table} INCLUDING ALL)", name(table, day))).collect();
     tx.batch(&made.join(";\n")).await?;
-    // A row that is on its way to the default partition when its day gets one of its own would be refused there. So where rows
-    // may be on their way, everybody waits before they choose; that is, after nobody made partitions for a week.
+    // A row that is on its way to the default partition when its day gets one of its own would be refused there. So
+    // where rows may be on their way, everybody waits before they choose; that is, after nobody made partitions for a
+    // week.
     let today: i64 = found.first().map_or(0, |row| row.get(2));
     let busy = if missing[0] <= today + 1 { format!("{table}, ") } else { String::new() };
     tx.batch(&format!("LOCK TABLE ONLY {busy}{table}_rest IN ACCESS EXCLUSIVE MODE")).await?;

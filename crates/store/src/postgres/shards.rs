@@ -1,7 +1,7 @@
 //! Shards: who may fire. Epochs live beside the executions and are compared in the transaction that fires.
 //!
-//! A fire shares the locks of its shards' rows until it ends; a take-over updates them. So a take-over waits for fires that have
-//! compared before it, and those that come after it see its epoch.
+//! A fire shares the locks of its shards' rows until it ends; a take-over updates them. So a take-over waits for fires
+//! that have compared before it, and those that come after it see its epoch.
 
 use super::rows::Columns;
 use crate::shard_set::ShardSet;
@@ -30,8 +30,8 @@ pub(super) async fn list(pool: &Pool) -> Done<Vec<ShardOwner>> {
     found.iter().map(owner).collect()
 }
 
-/// Those of `shards` for which `fences` do not hold the current epoch, in their order. Nobody takes any of `shards` over until the
-/// transaction ends. I3: only the current epoch fires.
+/// Those of `shards` for which `fences` do not hold the current epoch, in their order. Nobody takes any of `shards`
+/// over until the transaction ends. I3: only the current epoch fires.
 pub(super) async fn lost(tx: &Tx<'_>, shards: &[ShardId], fences: &[ShardFence]) -> Done<Vec<ShardId>> {
     let shards = ShardSet::of(shards.iter().copied());
     let ordered: Vec<i64> = shards.iter().map(|shard| i64::from(shard.0)).collect();

@@ -1,13 +1,13 @@
-//! Everything a batch is about, in memory: locked and read at its start, judged and changed by the verbs in the order of
-//! the batch, written at its end by one statement per table.
+//! Everything a batch is about, in memory: locked and read at its start, judged and changed by the verbs in the order
+//! of the batch, written at its end by one statement per table.
 //!
 //! # The order of locks
-//! Rows of executions whose runs may overlap, in the order of their ids; then jobs whose runs may not, by an advisory lock
-//! each, in the order of their keys; then the rows of those runs, the batch's and whoever else stands in line, in the
-//! order of their ids; then limits of pools, watches, jobs that fail, and groups of dead executions. Everybody who changes
-//! executions comes through here, so nobody waits for somebody who waits for him. Where an execution changes sides
-//! meanwhile, because a newer version of its job has another policy, two may meet all the same: PostgreSQL ends one of
-//! them, and that one is tried again.
+//! Rows of executions whose runs may overlap, in the order of their ids; then jobs whose runs may not, by an advisory
+//! lock each, in the order of their keys; then the rows of those runs, the batch's and whoever else stands in line, in
+//! the order of their ids; then limits of pools, watches, jobs that fail, and groups of dead executions. Everybody who
+//! changes executions comes through here, so nobody waits for somebody who waits for him. Where an execution changes
+//! sides meanwhile, because a newer version of its job has another policy, two may meet all the same: PostgreSQL ends
+//! one of them, and that one is tried again.
 
 use super::Locks;
 use super::effects::Effects;
@@ -85,7 +85,8 @@ pub(super) struct Record {
     changed: Option<Shape>,
 }
 
-/// Which columns a change is about. Nearly all changes are of one of the first four; the rest writes all columns that ever change.
+/// Which columns a change is about. Nearly all changes are of one of the first four; the rest writes all columns that
+/// ever change.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) enum Shape {
     /// An attempt starts.
@@ -244,8 +245,8 @@ impl<'b> Sheet<'b> {
         discard_reason(fired, (job.state, job.version, job.updated_at))
     }
 
-    /// Changes the state of an execution by an event that may happen to it, and notes what follows. The other columns are the
-    /// caller's.
+    /// Changes the state of an execution by an event that may happen to it, and notes what follows. The other columns
+    /// are the caller's.
     pub(super) fn change(
         &mut self,
         id: ExecutionId,
@@ -291,7 +292,8 @@ impl<'b> Sheet<'b> {
     }
 }
 
-/// Keeps jobs from being changed until the end of the transaction: what was written before is seen by what is read from now on.
+/// Keeps jobs from being changed until the end of the transaction: what was written before is seen by what is read from
+/// now on.
 async fn share_jobs(tx: &Tx<'_>, against: Against) -> Done<()> {
     if let Against::Jobs(locks) = against {
         tx.query(include_str!("sql/attempts/share_jobs.sql"), &[&locks.jobs]).await?;

@@ -1,9 +1,10 @@
 //! Watches: what jobs are expected to do, as instants by which it must have happened.
 //!
-//! An execution is watched from its fire until it starts (`started`) and ends (`ended`); a job with `success_every` has one
-//! watch that each success moves on (`succeeded`). A watch that is still there at its instant is broken: `break_due`
-//! tells so, and the job counts as failing until it succeeds again. All of it happens in the transactions of the state
-//! changes. Several nodes may look for broken watches at once: each takes those that nobody else is at work on.
+//! An execution is watched from its fire until it starts (`started`) and ends (`ended`); a job with `success_every` has
+//! one watch that each success moves on (`succeeded`). A watch that is still there at its instant is broken:
+//! `break_due` tells so, and the job counts as failing until it succeeds again. All of it happens in the transactions
+//! of the state changes. Several nodes may look for broken watches at once: each takes those that nobody else is at
+//! work on.
 
 use super::outbox::Outbox;
 use super::rows::{Columns, encode_schedule};
@@ -38,7 +39,8 @@ pub(super) struct Watches {
 }
 
 impl Watches {
-    /// Locks and reads what is expected of these executions, of these jobs that succeed, and which of all these jobs fail.
+    /// Locks and reads what is expected of these executions, of these jobs that succeed, and which of all these jobs
+    /// fail.
     pub(super) async fn load(tx: &Tx<'_>, watched: Option<Ids>, succeeded: Vec<Uuid>, jobs: Vec<Uuid>) -> Done<Self> {
         // Always in this order: whoever looks for broken watches has theirs before he tells that jobs fail.
         let executions = async {
@@ -101,8 +103,8 @@ impl Watches {
         self.ended.push(execution);
     }
 
-    /// A job succeeds: its next success is expected a period from now, and if it was failing, it has recovered: answers whose it
-    /// is, and since when it failed.
+    /// A job succeeds: its next success is expected a period from now, and if it was failing, it has recovered: answers
+    /// whose it is, and since when it failed.
     pub(super) fn succeeded(&mut self, job: JobId, now: Timestamp) -> Option<(TenantId, Timestamp)> {
         if let Some((every_ms, due_at, moved)) = self.success.get_mut(&job) {
             let next = after(now, *every_ms);
@@ -210,7 +212,8 @@ async fn note_failing(tx: &Tx<'_>, failed: &[(JobId, TenantId, Timestamp)]) -> D
     Ok(())
 }
 
-/// Jobs are written: their successes are watched as long as they are active, from their start on. Another period begins anew.
+/// Jobs are written: their successes are watched as long as they are active, from their start on. Another period begins
+/// anew.
 pub(super) async fn jobs_written(tx: &Tx<'_>, jobs: &[&Job]) -> Done<()> {
     let mut left = jobs.to_vec();
     while !left.is_empty() {
@@ -268,8 +271,8 @@ pub(super) async fn break_due(tx: &Tx<'_>, now: Timestamp, limit: usize) -> Done
     Ok(broken)
 }
 
-/// Ends the watches of executions. A version that expects nothing may have made the fire again; and who started or ended has met
-/// what was expected: those are not broken.
+/// Ends the watches of executions. A version that expects nothing may have made the fire again; and who started or
+/// ended has met what was expected: those are not broken.
 async fn break_executions(tx: &Tx<'_>, now: Timestamp, limit: usize) -> Done<Vec<Broken>> {
     let rows = tx.query(include_str!("sql/watches/load_due.sql"), &[&now.millis(), &(limit as i64)]).await?;
     let mut due = Vec::with_capacity(rows.len());
@@ -295,8 +298,8 @@ async fn break_executions(tx: &Tx<'_>, now: Timestamp, limit: usize) -> Done<Vec
     Ok(due.into_iter().map(|(_, watch)| watch).collect())
 }
 
-/// Moves the watches of jobs that had no success in their period to the end of the period that runs now. A job whose schedule is
-/// over is watched no more: there was its last success, or it is dead and that was told.
+/// Moves the watches of jobs that had no success in their period to the end of the period that runs now. A job whose
+/// schedule is over is watched no more: there was its last success, or it is dead and that was told.
 async fn rearm_jobs(tx: &Tx<'_>, now: Timestamp, limit: usize) -> Done<Vec<Broken>> {
     let unscheduled = encode_schedule(&Schedule::None);
     let sql = include_str!("sql/watches/load_due_success.sql");

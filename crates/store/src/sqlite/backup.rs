@@ -1,15 +1,17 @@
 //! Copies of the database in one file, made while a server is at work, and put back while none is.
 //!
-//! A backup reads one snapshot, beside the writer and without holding it up; meanwhile the log cannot be cut, so it grows by what
-//! is written. The copy is checked before it gets its name: whoever finds a file of that name finds a whole one.
+//! A backup reads one snapshot, beside the writer and without holding it up; meanwhile the log cannot be cut, so it
+//! grows by what is written. The copy is checked before it gets its name: whoever finds a file of that name finds a
+//! whole one.
 //!
 //! # Crash story
-//! Backup: what is unfinished is called `.tmp`, and the next one writes over it. Restore: the new database is whole and synced
-//! before the old one is touched; the old one gets its second name, loses its log, and is replaced by a rename.
+//! Backup: what is unfinished is called `.tmp`, and the next one writes over it. Restore: the new database is whole and
+//! synced before the old one is touched; the old one gets its second name, loses its log, and is replaced by a rename.
 //!
 //! # What goes back in time
-//! A restored installation knows nothing of what happened after its backup. Numbers that others have seen must not come again:
-//! fences, which targets compare, and the numbers of events, by which endpoints tell repetitions. Both leave a gap.
+//! A restored installation knows nothing of what happened after its backup. Numbers that others have seen must not come
+//! again: fences, which targets compare, and the numbers of events, by which endpoints tell repetitions. Both leave a
+//! gap.
 
 use super::failure::classify;
 use super::lock::Lock;
@@ -54,8 +56,8 @@ pub struct Restored {
     pub kept: Option<PathBuf>,
 }
 
-/// Copies a database, whether or not a server has it open, into one file that needs no other. `told` hears of pages done and
-/// of all pages.
+/// Copies a database, whether or not a server has it open, into one file that needs no other. `told` hears of pages
+/// done and of all pages.
 pub fn backup(database: &Path, to: &Path, force: bool, told: &mut dyn FnMut(u64, u64)) -> Result<Summary> {
     if is_same_file(database, to) {
         return Err(Error::new(Kind::Invalid, format!("{} is the database itself", to.display())));
@@ -71,8 +73,8 @@ pub fn backup(database: &Path, to: &Path, force: bool, told: &mut dyn FnMut(u64,
     copied.inspect_err(|_| remove(&aside))
 }
 
-/// Makes a backup the database. Nobody may have that open. The database that is there already is only replaced with `force`,
-/// and kept beside it.
+/// Makes a backup the database. Nobody may have that open. The database that is there already is only replaced with
+/// `force`, and kept beside it.
 pub fn restore(from: &Path, database: &Path, force: bool, told: &mut dyn FnMut(u64, u64)) -> Result<Restored> {
     if is_same_file(from, database) {
         return Err(Error::new(Kind::Invalid, format!("{} is the database itself", from.display())));
@@ -127,8 +129,8 @@ fn open_ours(path: &Path) -> Result<Connection> {
 }
 
 fn copy_pages(source: &Connection, to: &Path, told: &mut dyn FnMut(u64, u64)) -> rusqlite::Result<()> {
-    // A transaction of our own keeps the snapshot from the first page to the last. Without it, every write of the server's
-    // would make the copy start again.
+    // A transaction of our own keeps the snapshot from the first page to the last. Without it, every write of the
+    // server's would make the copy start again.
     let snapshot = source.unchecked_transaction()?;
     number(&snapshot, "SELECT count(*) FROM sqlite_schema")?;
     let mut copy = Connection::open(to)?;
@@ -192,8 +194,8 @@ fn leave_a_gap(path: &Path) -> Result<()> {
     lift().map_err(|error| classify(&error, &location))
 }
 
-/// Gives the database a second name, under which it stays when the first one goes to another file. The log of the old one must be
-/// gone before that: SQLite would apply it to the new one.
+/// Gives the database a second name, under which it stays when the first one goes to another file. The log of the old
+/// one must be gone before that: SQLite would apply it to the new one.
 fn keep_old(database: &Path) -> std::io::Result<Option<PathBuf>> {
     let mut kept = None;
     if database.exists() {

@@ -1,7 +1,8 @@
 //! A PostgreSQL server of our own: it listens on this host only, and ends with us, whatever ends us.
 //!
-//! A shell watches over it. It waits for the end of its input, which is a pipe from us: so when we end, by Ctrl-C or killed
-//! or as we should, it stops the server and removes the files. The server refuses to run as root; then it runs as another user.
+//! A shell watches over it. It waits for the end of its input, which is a pipe from us: so when we end, by Ctrl-C or
+//! killed or as we should, it stops the server and removes the files. The server refuses to run as root; then it runs
+//! as another user.
 
 use crate::root;
 use std::net::TcpListener;
@@ -119,8 +120,8 @@ fn command(disguise: &[String], program: &Path) -> Vec<String> {
     disguise.iter().skip(1).cloned().chain([program.display().to_string()]).collect()
 }
 
-/// An empty folder that belongs to whoever runs the server. Not below our own folders when that is somebody else, who may
-/// not look into them.
+/// An empty folder that belongs to whoever runs the server. Not below our own folders when that is somebody else, who
+/// may not look into them.
 fn make_folder(disguise: &[String]) -> Result<PathBuf, String> {
     let parent = match disguise.first() {
         None => {

@@ -46,10 +46,12 @@ pub fn programs() -> Result<PathBuf, String> {
     };
     let looked: Vec<_> = folders.iter().map(|folder| folder.display().to_string()).collect();
     Err(format!(
-        "tests need PostgreSQL, and there is none.\n  Looked for the programs {} in: {}\n  Tried to install them: {tried}\n  \
-         Either install PostgreSQL 15 or newer and put its programs on the PATH,\n  or set {}=postgres://user@host:port/database \
-         to a database in which tests may make and drop schemas,\n  for example that of `docker run --rm -p 5432:5432 \
-         -e POSTGRES_HOST_AUTH_METHOD=trust postgres:17`",
+        "tests need PostgreSQL, and there is none.\n  \
+         Looked for the programs {} in: {}\n  \
+         Tried to install them: {tried}\n  \
+         Either install PostgreSQL 15 or newer and put its programs on the PATH,\n  \
+         or set {}=postgres://user@host:port/database to a database in which tests may make and drop schemas,\n  \
+         for example that of `docker run --rm -p 5432:5432 -e POSTGRES_HOST_AUTH_METHOD=trust postgres:17`",
         NEEDED.join(" and "),
         looked.join(", "),
         super::VARIABLE,
@@ -72,7 +74,8 @@ fn folders() -> Vec<PathBuf> {
     folders
 }
 
-/// The folder that PostgreSQL's own tool names. It comes with the client's headers too, so there may be no server in it.
+/// The folder that PostgreSQL's own tool names. It comes with the client's headers too, so there may be no server in
+/// it.
 fn told_by_pg_config() -> Option<PathBuf> {
     let told = Command::new("pg_config").arg("--bindir").stderr(Stdio::null()).output().ok()?;
     let folder = PathBuf::from(String::from_utf8(told.stdout).ok()?.trim_end());

@@ -1,7 +1,9 @@
-//! Judges writes of jobs, in memory and in their order: two of one batch may claim the same name or key, or write the same job.
+//! Judges writes of jobs, in memory and in their order: two of one batch may claim the same name or key, or write the
+//! same job.
 //!
-//! What is stored was read before, in the same transaction, and nobody else writes jobs until that ends. What a write changes is
-//! noted here, so that the next one sees it. In the end one row per job is written: as its last write left it.
+//! What is stored was read before, in the same transaction, and nobody else writes jobs until that ends. What a write
+//! changes is noted here, so that the next one sees it. In the end one row per job is written: as its last write left
+//! it.
 
 use super::super::keys::{Remembered, Used};
 use super::super::rows::storable;
@@ -134,8 +136,8 @@ impl<'w> Judge<'w> {
         last
     }
 
-    /// Stored jobs whose name belongs to another one after the batch. Names are unique at any moment, not only in the end: so these
-    /// give theirs up before anybody takes it.
+    /// Stored jobs whose name belongs to another one after the batch. Names are unique at any moment, not only in the
+    /// end: so these give theirs up before anybody takes it.
     pub(super) fn freed(&self) -> Vec<JobId> {
         let is_freed = |id: &&JobId| {
             let Some(old) = self.stored.get(id).filter(|old| old.is_live()) else { return false };

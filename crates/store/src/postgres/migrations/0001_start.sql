@@ -376,3 +376,5 @@ CREATE UNLOGGED TABLE ready (
     queued_at    int8
 ) WITH (autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX ready_turn ON ready (runner, pool, priority, tenant, seq);
+-- Runner 1 is external workers, who name their handlers: these take turns.
+CREATE INDEX ready_handler ON ready (pool, priority, target, tenant, seq) WHERE runner = 1;

@@ -1,5 +1,5 @@
 -- caller: advance
--- guard: version, state $5, and only forward; the shards' epochs were checked before. Rows are locked in the order of their ids
+-- guard: version, state $5, only forward; epochs were checked before. Rows are locked in the order of their ids
 -- index: jobs_pkey
 WITH locked AS MATERIALIZED (
     SELECT j.id, m.next_fire_at, m.fires_left
