@@ -144,7 +144,7 @@ pub trait Store: Send + Sync + 'static {
     /// Reads rollups, oldest minute first.
     async fn stats(&self, query: &StatsQuery) -> Result<Vec<Rollup>>;
     /// Deletes what is older than its retention, in one short transaction of at most `limit` rows, and says whether there is
-    /// more. Only final executions, with everything that hangs on them; rollups, skips, deliveries. An execution is kept while
+    /// more. A store that keeps a day's executions together may drop all of them at once. Only final executions, with everything that hangs on them; rollups, skips, deliveries. An execution is kept while
     /// its job's cursor has not passed it: a start from there would make it again.
     async fn prune(&self, retention: &Retention, now: Timestamp, limit: usize) -> Result<Pruned>;
     /// Compares the counters with the rows, in one snapshot, and corrects what has drifted; says by how much in all.

@@ -59,9 +59,17 @@ impl Failure {
 /// Whether an error means that the connection is gone.
 pub fn is_lost(error: &tokio_postgres::Error) -> bool {
     match error.code() {
-        None => true,
+        None => !is_ours(error),
         Some(code) => ends_session(code),
     }
+}
+
+/// Whether an error without a code was made on this side: a statement and its parameters or columns do not fit. The library
+/// keeps its kinds to itself, but for their texts.
+fn is_ours(error: &tokio_postgres::Error) -> bool {
+    let text = error.to_string();
+    let ours = ["error serializing", "error deserializing", "error encoding", "invalid column", "expected "];
+    ours.iter().any(|start| text.starts_with(start)) || text.contains("unexpected number of rows")
 }
 
 /// Codes with which a server ends a session: class 08, shutdowns, and the end of idle transactions.
@@ -82,12 +90,16 @@ pub fn classify(error: &tokio_postgres::Error, location: &str) -> Error {
     let detail = explain(error);
     let new = |kind, stable, what: &str| Error::new(kind, format!("{what} {location}: {detail}")).with_code(stable);
     let Some(code) = error.code() else {
+        if is_ours(error) {
+            return new(Kind::Bug, "internal", "unexpected answer of");
+        }
         return new(Kind::Unavailable, "store_unreachable", "no connection to");
     };
     match code.code() {
         _ if ends_session(code) => new(Kind::Unavailable, "store_unreachable", "lost the connection to"),
         "57014" => new(Kind::Unavailable, "store_slow", "took too long:"),
-        "55P03" | "40P01" | "40001" => new(Kind::Unavailable, "store_locked", "others hold what is needed in"),
+        // A check that fails is that of a day that is being dropped.
+        "55P03" | "40P01" | "40001" | "23514" => new(Kind::Unavailable, "store_locked", "others hold what is needed in"),
         "53100" => new(Kind::Unavailable, "store_full", "no space left for"),
         "25006" => new(Kind::Unavailable, "store_read_only", "not allowed to write"),
         c if c.starts_with("53") => new(Kind::Unavailable, "store_busy", "no room left in"),
