@@ -1,5 +1,6 @@
 //! Limits of pools and targets, and the counts that pools are limited by.
 
+use super::Locks;
 use super::rows::{Columns, Texts, storable};
 use campanile_model::capacity::{Capacity, Count, Scope};
 use campanile_model::ids::TenantId;
@@ -9,8 +10,9 @@ use campanile_pg::{Done, Pool, Tx};
 /// The counter of writes of limits.
 const LIMITS: &str = "limits";
 
-/// Writes the limits of a pool or target.
-pub(super) async fn put(tx: &Tx<'_>, capacity: &Capacity) -> Done<()> {
+/// Writes the limits of a pool or target. Claims in flight end before: a pool that gets its first limit counts what they start.
+pub(super) async fn put(tx: &Tx<'_>, locks: Locks, capacity: &Capacity) -> Done<()> {
+    tx.query(include_str!("sql/capacities/hold.sql"), &[&locks.jobs]).await?;
     let sql = include_str!("sql/capacities/put.sql");
     tx.execute(
         sql,

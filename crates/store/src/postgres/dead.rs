@@ -1,6 +1,5 @@
 //! Dead executions: their groups, and the two ways out: `replay` and `bury`. How groups are read is in `reads`.
 
-use super::Locks;
 use super::rows::{Columns, Texts, storable};
 use super::sheet::{Against, KeptAttempt, Record, Shape, Sheet, column, job_ids};
 use crate::sums::Grown;
@@ -18,7 +17,7 @@ use std::sync::Arc;
 
 /// Runs dead executions again. The last attempt gets a row of its own, since the execution's row will hold the next
 /// one; and the retry policy counts from here.
-pub(super) async fn replay(tx: &Tx<'_>, _: Locks, tenant: TenantId, replays: &[Replay], now: Timestamp) -> Done<Moved> {
+pub(super) async fn replay(tx: &Tx<'_>, tenant: TenantId, replays: &[Replay], now: Timestamp) -> Done<Moved> {
     // A dead run is over: no turn is taken or given by this.
     let mut sheet = Sheet::load(tx, Against::Rows, replays.iter().map(|replay| replay.execution)).await?;
     let jobs = Targets::load(tx, &sheet).await?;

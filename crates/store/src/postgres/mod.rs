@@ -173,7 +173,8 @@ impl Store for PostgresStore {
     }
 
     async fn put_capacity(&self, capacity: Capacity) -> Result<()> {
-        self.pool.write(&capacity, |tx, capacity| Box::pin(capacities::put(tx, capacity))).await
+        let what = (self.locks, capacity);
+        self.pool.write(&what, |tx, (locks, capacity)| Box::pin(capacities::put(tx, *locks, capacity))).await
     }
 
     async fn delete_capacity(&self, tenant: TenantId, scope: Scope, name: &str) -> Result<bool> {
@@ -307,11 +308,9 @@ impl Store for PostgresStore {
         if replays.is_empty() {
             return Ok(Moved::default());
         }
-        let what = (self.locks, tenant, replays, now);
+        let what = (tenant, replays, now);
         self.pool
-            .write(&what, |tx, (locks, tenant, replays, now)| {
-                Box::pin(dead::replay(tx, *locks, *tenant, replays, *now))
-            })
+            .write(&what, |tx, (tenant, replays, now)| Box::pin(dead::replay(tx, *tenant, replays, *now)))
             .await
     }
 
