@@ -37,7 +37,8 @@ impl Failure {
     pub fn is_collision(&self) -> bool {
         let Failure::Sql(error) = self else { return false };
         error.code().is_some_and(|code| {
-            *code == SqlState::T_R_DEADLOCK_DETECTED || *code == SqlState::T_R_SERIALIZATION_FAILURE
+            // A check fails where a partition came or goes meanwhile.
+            [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE, SqlState::CHECK_VIOLATION].contains(code)
         })
     }
 

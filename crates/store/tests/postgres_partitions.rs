@@ -111,7 +111,15 @@ async fn a_new_partition_takes_its_rows_out_of_the_default_one() {
     // The new partition has the indexes of the others.
     let indexes = |partition: String| {
         let pool = pool.clone();
-        async move { number(&pool, &format!("SELECT count(*) FROM pg_indexes WHERE tablename = '{partition}'")).await }
+        async move {
+            number(
+                &pool,
+                &format!(
+                    "SELECT count(*) FROM pg_indexes WHERE schemaname = current_schema AND tablename = '{partition}'"
+                ),
+            )
+            .await
+        }
     };
     assert_eq!(indexes(format!("executions_d{}", today + 3)).await, indexes("executions_rest".into()).await);
 }

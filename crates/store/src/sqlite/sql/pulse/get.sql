@@ -1,6 +1,6 @@
 -- caller: pulse
 -- guard: none: reads; state 2 runs, 0 waits or is at work; runners whose names start with ?2 have no leases
--- index: executions_running, jobs_resumable, watches_due, success_watches_due, idempotency_expiry, operations_running, outbox_waiting
+-- index: none for endpoints, which are few; the others by executions_running, jobs_resumable, watches_due and so on
 SELECT (SELECT value FROM counters WHERE name = 'change_seq'),
        (SELECT value FROM counters WHERE name = 'limits'),
        EXISTS (SELECT 1 FROM executions
