@@ -161,7 +161,13 @@ async fn republish(
     let before = now.saturating_add_ms(-(lost_ms as i64));
     let mut after = position;
     for _ in 0..REPUBLISH_PAGES_MAX {
-        let query = WaitingQuery { shards: shards.to_vec(), before, fired_until: Timestamp::MAX, after, limit: limits::WRITE_ITEMS_MAX };
+        let query = WaitingQuery {
+            shards: shards.to_vec(),
+            before,
+            fired_until: Timestamp::MAX,
+            after,
+            limit: limits::WRITE_ITEMS_MAX,
+        };
         let page = ctx.store.load_waiting(&query).await?;
         let Some(last) = page.last() else { return Ok(None) };
         after = Some((last.wake_at, last.dispatch.execution));

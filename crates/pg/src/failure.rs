@@ -38,7 +38,8 @@ impl Failure {
         let Failure::Sql(error) = self else { return false };
         error.code().is_some_and(|code| {
             // A check fails where a partition came or goes meanwhile.
-            [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE, SqlState::CHECK_VIOLATION].contains(code)
+            [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE, SqlState::CHECK_VIOLATION]
+                .contains(code)
         })
     }
 
@@ -100,7 +101,9 @@ pub fn classify(error: &tokio_postgres::Error, location: &str) -> Error {
         _ if ends_session(code) => new(Kind::Unavailable, "store_unreachable", "lost the connection to"),
         "57014" => new(Kind::Unavailable, "store_slow", "took too long:"),
         // A check that fails is that of a day that is being dropped.
-        "55P03" | "40P01" | "40001" | "23514" => new(Kind::Unavailable, "store_locked", "others hold what is needed in"),
+        "55P03" | "40P01" | "40001" | "23514" => {
+            new(Kind::Unavailable, "store_locked", "others hold what is needed in")
+        }
         "53100" => new(Kind::Unavailable, "store_full", "no space left for"),
         "25006" => new(Kind::Unavailable, "store_read_only", "not allowed to write"),
         c if c.starts_with("53") => new(Kind::Unavailable, "store_busy", "no room left in"),

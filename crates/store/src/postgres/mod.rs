@@ -309,9 +309,7 @@ impl Store for PostgresStore {
             return Ok(Moved::default());
         }
         let what = (tenant, replays, now);
-        self.pool
-            .write(&what, |tx, (tenant, replays, now)| Box::pin(dead::replay(tx, *tenant, replays, *now)))
-            .await
+        self.pool.write(&what, |tx, (tenant, replays, now)| Box::pin(dead::replay(tx, *tenant, replays, *now))).await
     }
 
     async fn bury(

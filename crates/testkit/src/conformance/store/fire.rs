@@ -134,7 +134,13 @@ pub async fn a_fire_keeps_what_it_carries(store: Fixture) {
     assert_eq!((row.kind, row.wake_at, row.fire_at), (FireKind::Backfill, fire.wake_at, DUE));
     assert_eq!((row.covers_from, row.overlap, row.target), (Some(g::at(10)), Overlap::BufferAll, job.target.clone()));
     assert_eq!(store.fired(vec![g::fire(&job, DUE)]).await, [Fired::Exists], "the schedule does not run it again");
-    let waiting = WaitingQuery { shards: Vec::new(), before: Timestamp::MAX, fired_until: Timestamp::MAX, after: None, limit: 10 };
+    let waiting = WaitingQuery {
+        shards: Vec::new(),
+        before: Timestamp::MAX,
+        fired_until: Timestamp::MAX,
+        after: None,
+        limit: 10,
+    };
     let waiting = store.load_waiting(&waiting).await.unwrap().remove(0);
     assert_eq!((waiting.wake_at, waiting.dispatch), (fire.wake_at, fire.dispatch));
 }

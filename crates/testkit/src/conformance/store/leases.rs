@@ -267,7 +267,13 @@ pub async fn what_waits_can_be_put_off(store: Fixture) {
     let put_off = store.execution(id).await;
     assert_eq!((put_off.state, put_off.wake_at, put_off.reason), (State::Pending, wake_at, Some(Reason::RateLimited)));
     assert_eq!(store.claimed(id, 0, DUE).await, Claimed::Early { wake_at });
-    let waiting = WaitingQuery { shards: Vec::new(), before: Timestamp::MAX, fired_until: Timestamp::MAX, after: None, limit: 10 };
+    let waiting = WaitingQuery {
+        shards: Vec::new(),
+        before: Timestamp::MAX,
+        fired_until: Timestamp::MAX,
+        after: None,
+        limit: 10,
+    };
     assert_eq!(store.load_waiting(&waiting).await.unwrap()[0].wake_at, wake_at);
     let granted = store.granted(id, 0, wake_at).await;
     assert_eq!(store.execution(id).await.reason, None, "the reason is gone when it starts");

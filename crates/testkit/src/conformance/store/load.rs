@@ -117,7 +117,13 @@ pub async fn shards_are_separate(store: Fixture) {
     for shards in [low, high] {
         let due = store.load_due(&DueQuery { shards: shards.clone(), ..due_before(Timestamp::MAX) }).await.unwrap();
         assert!(due.iter().all(|job| shards.contains(&shard_of(job.id))));
-        let waiting = WaitingQuery { shards: shards.clone(), before: Timestamp::MAX, fired_until: Timestamp::MAX, after: None, limit: 1_000 };
+        let waiting = WaitingQuery {
+            shards: shards.clone(),
+            before: Timestamp::MAX,
+            fired_until: Timestamp::MAX,
+            after: None,
+            limit: 1_000,
+        };
         let waiting = store.load_waiting(&waiting).await.unwrap();
         assert!(waiting.iter().all(|waiting| shards.contains(&shard_of(waiting.dispatch.job))));
         assert_eq!(waiting.len(), due.len());
@@ -216,7 +222,13 @@ pub async fn waiting_executions_come_in_the_order_of_wake_at(store: Fixture) {
     let retrying = store.granted(fires[1].dispatch.execution, 0, now).await;
     let failed = g::complete(&retrying, Event::FailRetryable, AttemptOutcome::Failed, now);
     store.complete(vec![failed]).await.unwrap();
-    let query = |after, limit| WaitingQuery { shards: Vec::new(), before: Timestamp::MAX, fired_until: Timestamp::MAX, after, limit };
+    let query = |after, limit| WaitingQuery {
+        shards: Vec::new(),
+        before: Timestamp::MAX,
+        fired_until: Timestamp::MAX,
+        after,
+        limit,
+    };
     let whole = store.load_waiting(&query(None, 1_000)).await.unwrap();
     assert_eq!(whole.len(), 19, "the running one does not wait");
     assert!(whole.is_sorted_by_key(|waiting| (waiting.wake_at, waiting.dispatch.execution)));
