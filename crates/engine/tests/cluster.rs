@@ -87,6 +87,7 @@ async fn who_believes_wrongly_that_it_owns_is_refused_and_counted() {
     to_b.tell(shard::all(), &["node:b"]);
     let b = a.beside("node:b", to_b).await;
     a.pass(4_000).await;
+    assert!(b.metrics.fired.get() > 0);
     assert!(a.metrics.epoch_refused.get() > 0, "it fires under an old epoch, and is refused");
     to_a.tell([], &["node:a", "node:b"]);
     a.pass(3_000).await;

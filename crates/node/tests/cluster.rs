@@ -218,8 +218,17 @@ fn a_node_that_stood_still_is_refused_and_joins_again() {
     let jobs = jobs_in(&known, &shards_of(&before, &all[2]));
     let stopped_at_ms = now_ms();
     victim.signal(Signal::STOP);
+    let sql = cluster.sql();
+    // What the server had received by then is done; nothing of this node follows.
+    std::thread::sleep(Duration::from_millis(100));
+    let held = running_on(&sql, &all[2]);
     let owned = wait_taken_over(&nodes[0], &all[2]);
     let fired_ms = wait_fire(&sink, &jobs, stopped_at_ms, stopped_at_ms + LEAD_MS + 50);
+    let taken = Instant::now();
+    eprintln!("it held {held} attempts when it stopped, {} when its shards were taken over", running_on(&sql, &all[2]));
+    // While it stands still, not when it comes back: somebody else must try again what it had begun.
+    eventually(Duration::from_secs(5), "its attempts are lost", || running_on(&sql, &all[2]) == 0);
+    eprintln!("none {:?} later", taken.elapsed());
     let stop_ms = number("CAMPANILE_CLUSTER_STOP_SECONDS", 12) * 1_000;
     let stood_ms = (now_ms() - stopped_at_ms) as u64;
     std::thread::sleep(Duration::from_millis(stop_ms.saturating_sub(stood_ms)));
@@ -237,6 +246,12 @@ fn a_node_that_stood_still_is_refused_and_joins_again() {
     let verdict = finish(&nodes[0], &sink, &known, Arrival::Zombies);
     assert!(verdict.lost_attempts > 0, "{verdict:?}");
     worst_lateness_ms(&sink, &known, stopped_at_ms - 1_000..stopped_at_ms + 4_000);
+}
+
+/// How many attempts a node runs, as the store has it.
+fn running_on(sql: &Sql, node: &str) -> usize {
+    let count = format!("SELECT count(*) FROM executions WHERE state = 2 AND worker = '{node}'");
+    sql.run(&count)[0][0].parse().expect("a number")
 }
 
 /// What a node wanted to write after it had lost everything was refused, and somebody counted that; or nothing could be written
