@@ -117,13 +117,22 @@ fn in_parallel<T: Sync, R: Send>(items: &[T], each: impl Fn(&T) -> R + Sync) -> 
     })
 }
 
-/// Waits until nothing is under way any more.
+/// Looks in a row that must find nothing under way.
+const QUIET_LOOKS: usize = 6;
+
+/// Waits until nothing is under way any more, by several looks: between the three questions of one, an execution may go from a
+/// state that was not asked for yet to one that was.
 pub fn settle(server: &Server) {
+    let is_empty = |state: &str| {
+        let page = server.get(&format!("/v1/executions?limit=1&state={state}"));
+        page["data"].as_array().unwrap().is_empty()
+    };
+    let mut quiet = 0;
     eventually(Duration::from_secs(120), "everything ends", || {
-        ["PENDING", "RUNNING", "RETRYING"].iter().all(|state| {
-            let page = server.get(&format!("/v1/executions?limit=1&state={state}"));
-            page["data"].as_array().unwrap().is_empty()
-        })
+        let ended = ["PENDING", "RUNNING", "RETRYING"].iter().all(|state| is_empty(state));
+        quiet = if ended { quiet + 1 } else { 0 };
+        std::thread::sleep(Duration::from_millis(20));
+        quiet >= QUIET_LOOKS
     });
 }
 
