@@ -71,6 +71,7 @@ const ROUTES: &[(&str, &str)] = &[
     ("post", "/v1/schedules:preview"),
     ("post", "/v1/schedules:explain"),
     ("get", "/v1/status"),
+    ("get", "/v1/cluster"),
     ("get", "/healthz"),
     ("get", "/readyz"),
     ("get", "/openapi.json"),
