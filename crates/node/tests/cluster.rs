@@ -53,6 +53,11 @@ fn worst_lateness_ms(sink: &Sink, known: &[Known], due_ms: std::ops::Range<i64>)
     let late = lateness_ms(&sink.deliveries(), &everybody, due_ms);
     let (worst, median) = worst_and_median(&late);
     eprintln!("lateness of {} fires around it: median {median} ms, worst {worst} ms", late.len());
+    for d in sink.deliveries().iter().filter(|d| d.arrived_at_ms - d.scheduled_at_ms == worst).take(3) {
+        let created_at_ms = known.iter().find(|job| job.name == d.job_name).map_or(0, |job| job.created_at_ms);
+        let after_ms = d.scheduled_at_ms - created_at_ms;
+        eprintln!("  {} was due at {}, {after_ms} ms after its job was created", d.job_name, d.scheduled_at);
+    }
     worst
 }
 

@@ -88,16 +88,18 @@ pub fn number(name: &str, default: u64) -> u64 {
 
 /// Ends the load, waits until all is done, and judges.
 pub fn finish(server: &Server, sink: &Sink, known: &[Known], arrival: Arrival) -> Verdict {
-    let recurring: Vec<&Known> = known.iter().filter(|job| matches!(job.due, Due::Every(_))).collect();
     let end_ms = now_ms();
-    // A pause skips what is due and has no execution yet, so everything up to now gets one first.
-    in_parallel(&recurring, |job| {
+    // Everything that is expected gets its execution first: a pause skips what is due and has none, and a one-off that comes due
+    // while the judge is at work would be run after he has looked at what the targets saw.
+    in_parallel(known, |job| {
         let last_ms = job.instants(end_ms).last().copied().unwrap_or(0);
         let newest = format!("/v1/executions?limit=1&job={}", job.id);
         eventually(Duration::from_secs(60), &format!("{} fires", job.name), || {
             server.get(&newest)["data"].as_array().unwrap().iter().any(|newest| ms(&newest["fire_at"]) >= last_ms)
         });
-        server.post(&format!("/v1/jobs/{}/pause", job.id), &json!({}));
+        if matches!(job.due, Due::Every(_)) {
+            server.post(&format!("/v1/jobs/{}/pause", job.id), &json!({}));
+        }
     });
     settle(server);
     let verdict = check(server, &sink.deliveries(), known, end_ms, arrival);
