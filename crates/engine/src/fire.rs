@@ -270,7 +270,11 @@ impl Owner {
         let (now, mono) = (self.ctx.clock.now(), self.ctx.clock.monotonic_ms());
         let lead_ms = self.lead_ms(now);
         let until = now.saturating_add_ms(lead_ms as i64);
-        while self.writing.len() < WRITES_IN_FLIGHT_MAX && queue_has_room(&self.ctx).await {
+        // The queue is asked only where there is something for it: a node with nothing to do asks nobody.
+        while self.writing.len() < WRITES_IN_FLIGHT_MAX
+            && self.planner.next_at().is_some_and(|at| at <= until)
+            && queue_has_room(&self.ctx).await
+        {
             let due = self.planner.due(now, until, limits::WRITE_ITEMS_MAX);
             if due.moves.is_empty() {
                 break;

@@ -19,7 +19,7 @@ const PRUNE_MAX: usize = 500;
 /// How long a transaction of fires may wait between two of those.
 const PRUNE_PAUSE_MS: u64 = 20;
 /// How often there is a look at what is old.
-const PRUNE_MS: u64 = 10_000;
+const PRUNE_MS: u64 = 20_000;
 /// How often the counters are compared with the rows.
 const RECONCILE_MS: u64 = 24 * 3_600_000;
 

@@ -1,6 +1,6 @@
 //! Words, rules and contracts of Campanile: what a job is, when it fires, which state an execution may move to.
 //!
-//! This crate never does I/O, never reads a clock, never draws a random number and knows no async runtime: every rule is
+//! This crate never does I/O (but for `fault`, in tests), never reads a clock, never draws a random number and knows no async runtime: every rule is
 //! a pure function of its arguments, so that each can be tested alone. The contracts that the rest of the system is
 //! built on (`Store`, `Queue`, `Coordinator`, `Action`, `Clock`) live here too, and every other crate points at this one.
 //!
@@ -31,6 +31,7 @@ pub mod store;
 pub mod queue;
 pub mod coordinator;
 pub mod action;
+pub mod fault;
 
 pub use error::{Error, FieldError, Kind, Result};
 pub use ids::{EndpointId, ExecutionId, JobId, OperationId, TenantId};

@@ -2,7 +2,7 @@
 //!
 //! A transaction that collides with another is tried again. One whose connection is lost while it commits may have
 //! happened or not: then the server is asked, by the transaction's number, as soon as it can be reached. Only when it
-//! cannot be asked in time is the outcome `OutcomeUnknown`.
+//! cannot be asked in time, or has crashed since and gave the number to another, is the outcome `OutcomeUnknown`.
 
 use crate::failure::{Done, Failure, classify};
 use crate::target::{Options, Target};
@@ -31,7 +31,31 @@ pub struct Pool {
 pub type Write<A, T> = for<'a> fn(&'a Tx<'a>, &'a A) -> BoxFuture<'a, Done<T>>;
 
 /// What became of a transaction.
-type Tried<T> = std::result::Result<T, (Failure, Option<(T, Option<String>)>)>;
+type Tried<T> = std::result::Result<T, (Failure, Option<(T, Option<Number>)>)>;
+
+/// By what a transaction is asked for.
+struct Number {
+    xid: String,
+    /// The life of the server in which it has this number.
+    life: String,
+}
+
+/// When the server was started, and when it last lost its statistics: it loses them whenever it recovers from a crash, also
+/// of only one of its processes. No connection sees two lives.
+macro_rules! life {
+    () => {
+        "pg_postmaster_start_time()::text || ' ' || COALESCE(pg_stat_get_bgwriter_stat_reset_time()::text, '')"
+    };
+}
+/// The number of this transaction, and the life.
+const NUMBER: &str = concat!("SELECT pg_current_xact_id_if_assigned()::text, ", life!());
+/// What became of a number, and the life: in one statement, so that both are of the same. A number that is still to come has
+/// no status.
+const FATE: &str = concat!(
+    "SELECT CASE WHEN $1::text::xid8 < pg_snapshot_xmax(pg_current_snapshot()) ",
+    "THEN pg_xact_status($1::text::xid8) ELSE 'future' END, ",
+    life!()
+);
 
 /// A transaction.
 pub struct Tx<'c>(deadpool_postgres::Transaction<'c>);
@@ -109,7 +133,7 @@ impl Pool {
             };
             match in_commit {
                 Some((answer, number)) if failure.is_lost() => {
-                    if self.has_happened(number.as_deref()).await? {
+                    if self.has_happened(number.as_ref()).await? {
                         return Ok(answer);
                     }
                 }
@@ -145,30 +169,52 @@ impl Pool {
     }
 
     /// Whether a transaction happened whose commit was not answered. One without a number wrote nothing.
-    async fn has_happened(&self, number: Option<&str>) -> Result<bool> {
+    async fn has_happened(&self, number: Option<&Number>) -> Result<bool> {
         let Some(number) = number else { return Ok(false) };
-        tracing::warn!(number, "the connection was lost in a commit; asking what became of it");
+        tracing::warn!(number = number.xid, "the connection was lost in a commit; asking what became of it");
         let asked = async {
             loop {
-                let status = self.query("SELECT pg_xact_status($1::text::xid8)", &[&number]).await;
-                match status
-                    .ok()
-                    .and_then(|rows| rows.first().and_then(|row| row.get::<_, Option<String>>(0)))
-                    .as_deref()
-                {
-                    Some("committed") => return true,
-                    Some("aborted") => return false,
+                match self.fate(number).await {
+                    Ok(Fate::Committed) => return Some(true),
+                    Ok(Fate::Aborted) => return Some(false),
+                    Ok(Fate::Anyones) => return None,
                     // Unreachable, or its session has not noticed yet that we are gone.
-                    _ => tokio::time::sleep(ASK.1).await,
+                    Ok(Fate::Open) | Err(_) => tokio::time::sleep(ASK.1).await,
                 }
             }
         };
-        let location = self.target.location();
-        tokio::time::timeout(ASK.0, asked).await.map_err(|_| {
-            let message = format!("lost {location} while it committed, and it cannot be asked what became of that");
+        tokio::time::timeout(ASK.0, asked).await.ok().flatten().ok_or_else(|| {
+            let location = self.target.location();
+            let message = format!("lost {location} while it committed, and it cannot be told what became of that");
             Error::new(Kind::OutcomeUnknown, message).with_code("store_unreachable")
         })
     }
+
+    /// What the server says about a transaction.
+    async fn fate(&self, number: &Number) -> Result<Fate> {
+        let rows = self.query(FATE, &[&number.xid]).await?;
+        let Some(row) = rows.first() else { return Ok(Fate::Open) };
+        let same_life = row.get::<_, String>(1) == number.life;
+        Ok(match row.get::<_, Option<&str>>(0) {
+            Some("committed") if same_life => Fate::Committed,
+            // After a crash the numbers of what did not reach the disk are given again, perhaps to this one.
+            Some("committed") => Fate::Anyones,
+            // Had it reached the disk, nobody else could have its number.
+            Some("aborted") => Fate::Aborted,
+            Some("future") if !same_life => Fate::Aborted,
+            _ => Fate::Open,
+        })
+    }
+}
+
+/// What became of a transaction, as far as its number tells.
+enum Fate {
+    Committed,
+    Aborted,
+    /// Of those that had this number, one committed.
+    Anyones,
+    /// Not decided, or not known any more.
+    Open,
 }
 
 impl Tx<'_> {
@@ -206,8 +252,9 @@ impl Tx<'_> {
     }
 
     /// The transaction's number; none if it has written nothing.
-    async fn number(&self) -> Done<Option<String>> {
-        let row = self.query("SELECT pg_current_xact_id_if_assigned()::text", &[]).await?;
-        Ok(row.first().and_then(|row| row.get(0)))
+    async fn number(&self) -> Done<Option<Number>> {
+        let rows = self.query(NUMBER, &[]).await?;
+        let number = |row: &Row| Some(Number { xid: row.get::<_, Option<String>>(0)?, life: row.get(1) });
+        Ok(rows.first().and_then(number))
     }
 }

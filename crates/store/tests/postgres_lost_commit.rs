@@ -1,22 +1,28 @@
 //! A connection that is lost while it commits: before the server heard of it, or after, and before we heard its answer.
 //! Either way the store answers what is true, and nothing happens twice.
 //!
-//! Between the store and the server stands a proxy that knows a `COMMIT` when it sees one.
+//! Between the store and the server stands a proxy that knows a `COMMIT` when it sees one. Where the server crashes too, what
+//! was not written yet is as if it had never been, and so is its number.
 
 mod schema;
 
-use campanile_model::TenantId;
 use campanile_model::execution::AttemptOutcome;
 use campanile_model::lifecycle::{Event, State};
 use campanile_model::store::{Applied, Completion, FireVerdict, Fired};
+use campanile_model::{Kind, TenantId};
+use campanile_pg::Target;
 use campanile_pg::tokio_postgres::Config;
 use campanile_pg::tokio_postgres::config::Host;
 use campanile_store::postgres::{Options, PostgresStore};
 use campanile_testkit::conformance::store::{DUE, Fixture, batch, lives};
 use campanile_testkit::generate as g;
+use campanile_testkit::postgres::private::PrivatePostgres;
+use campanile_testkit::postgres::schema as new_schema;
 use parking_lot::Mutex;
 use schema::Schema;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -31,7 +37,12 @@ enum Cut {
 }
 
 /// What the next commit that comes by meets.
-type Armed = Arc<Mutex<Option<Cut>>>;
+#[derive(Clone, Default)]
+struct Armed {
+    cut: Arc<Mutex<Option<Cut>>>,
+    /// Whether nobody gets through to the server any more.
+    closed: Arc<AtomicBool>,
+}
 
 /// Passes everything on, until it is armed.
 async fn proxy(server: (String, u16), armed: Armed) -> u16 {
@@ -39,6 +50,9 @@ async fn proxy(server: (String, u16), armed: Armed) -> u16 {
     let port = listener.local_addr().expect("its address").port();
     tokio::spawn(async move {
         while let Ok((client, _)) = listener.accept().await {
+            if armed.closed.load(Ordering::SeqCst) {
+                continue;
+            }
             let Ok(server) = TcpStream::connect((server.0.as_str(), server.1)).await else { continue };
             tokio::spawn(pass(client, server, armed.clone()));
         }
@@ -71,7 +85,7 @@ async fn pass_until_cut(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf, armed
     loop {
         let kind = from.read_u8().await.ok()?;
         let message = message(from, &[kind]).await?;
-        let cut = if message[0] == b'Q' && &message[5..] == b"COMMIT\0" { armed.lock().take() } else { None };
+        let cut = if message[0] == b'Q' && &message[5..] == b"COMMIT\0" { armed.cut.lock().take() } else { None };
         if cut != Some(Cut::Before) {
             to.write_all(&message).await.ok()?;
         }
@@ -100,7 +114,11 @@ struct Behind {
 impl Behind {
     async fn open() -> Self {
         let schema = Schema::new();
-        let options = schema.options();
+        Self::with(schema.options(), schema).await
+    }
+
+    /// With these options; `guard` lives as long.
+    async fn with(options: Options, guard: impl Send + Sync + 'static) -> Self {
         let config: Config = options.url.parse().expect("the address of the test database");
         let Some(Host::Tcp(host)) = config.get_hosts().first() else { panic!("this test needs a server with a port") };
         let server = (host.clone(), config.get_ports().first().copied().unwrap_or(5432));
@@ -113,14 +131,14 @@ impl Behind {
             url = format!("{url} {name}='{value}'");
         }
         let store = PostgresStore::open(&Options { url, ..options }).await.expect("a new store opens");
-        Self { store: Fixture::new(Arc::new(store), schema), armed }
+        Self { store: Fixture::new(Arc::new(store), guard), armed }
     }
 
     /// Does something whose commit is lost.
     async fn lose<T>(&self, cut: Cut, what: impl Future<Output = T>) -> T {
-        *self.armed.lock() = Some(cut);
+        *self.armed.cut.lock() = Some(cut);
         let answer = what.await;
-        assert_eq!(*self.armed.lock(), None, "the commit was lost");
+        assert_eq!(*self.armed.cut.lock(), None, "the commit was lost");
         answer
     }
 }
@@ -190,4 +208,52 @@ async fn a_completion_happens_once() {
         assert_eq!(lives::counts(store).await, [succeeded], "{cut:?}");
     }
     assert_eq!(store.reconcile().await.unwrap(), 0, "nothing was counted twice");
+}
+
+/// The server crashes before it has written the commit, and gives the number to others, who commit: theirs is not ours.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_number_that_is_given_again_proves_nothing() {
+    let mut postgres = PrivatePostgres::start();
+    let direct = Target::new(&Options::new(postgres.url(), "node:other")).unwrap();
+    // Nothing is written but by commits.
+    let (client, connection) = direct.connect().await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute("ALTER SYSTEM SET wal_writer_delay = '10s'").await.unwrap();
+    client.batch_execute("CREATE TABLE public.others (number bigint)").await.unwrap();
+    postgres.restart_immediate(Duration::ZERO);
+
+    let options = Options { schema: new_schema(), connections: 2, ..Options::new(postgres.url(), "node:test") };
+    let behind = Arc::new(Behind::with(options, ()).await);
+    let job = behind.store.job(1).await;
+    let fences = behind.store.open_all().await;
+    let fires = vec![g::fire(&job, DUE)];
+    *behind.armed.cut.lock() = Some(Cut::Before);
+    let firing = tokio::spawn({
+        let (behind, fires, fences) = (behind.clone(), fires.clone(), fences.clone());
+        async move { behind.store.fire(batch(fences, fires)).await }
+    });
+    while behind.armed.cut.lock().is_some() {
+        tokio::task::yield_now().await;
+    }
+    behind.armed.closed.store(true, Ordering::SeqCst);
+    postgres.restart_immediate(Duration::ZERO);
+    let (client, connection) = direct.connect().await.unwrap();
+    tokio::spawn(connection);
+    for number in 0..200i64 {
+        client.execute("INSERT INTO public.others VALUES ($1)", &[&number]).await.unwrap();
+    }
+    behind.armed.closed.store(false, Ordering::SeqCst);
+
+    let outcome = firing.await.unwrap();
+    let written = behind.store.list_executions(&lives::all(100)).await.unwrap().items.len();
+    match outcome {
+        Err(error) => assert_eq!(error.kind(), Kind::OutcomeUnknown, "{error}"),
+        Ok(verdict) => panic!("{verdict:?} with {written} rows: the case was not reached, or a lie"),
+    }
+    assert_eq!(written, 0);
+    assert_eq!(
+        behind.store.fire(batch(fences, fires)).await.unwrap(),
+        FireVerdict::Fired(vec![Fired::New]),
+        "asked again, it happens"
+    );
 }
