@@ -9,7 +9,8 @@ use crate::wheel::{Entry, Wheel};
 use campanile_model::action::Runner;
 use campanile_model::queue::Dispatch;
 use campanile_model::store::Waiting;
-use campanile_model::{Timestamp, limits};
+use campanile_model::{ExecutionId, Timestamp, limits};
+use std::collections::HashSet;
 use tokio::sync::mpsc;
 
 /// Where executions that wait are sent.
@@ -17,7 +18,8 @@ use tokio::sync::mpsc;
 pub struct Dispatcher(mpsc::UnboundedSender<Vec<Waiting>>);
 
 impl Dispatcher {
-    /// Hands over executions that wait for their instant. Bounded by its callers: what is in flight to the store is.
+    /// Hands over executions that wait for their instant. None is held twice, however often it is handed over, so what is held
+    /// is bounded by what waits in the store.
     pub fn send(&self, waiting: Vec<Waiting>) {
         if !waiting.is_empty() {
             // The receiver is gone only when the engine stops, and then the store still knows them.
@@ -96,11 +98,13 @@ struct Ready {
     wheel: Wheel,
     slots: Vec<Option<Dispatch>>,
     free: Vec<u32>,
+    /// Who is here, and before which attempt: shards that are opened again load what waits again.
+    known: HashSet<(ExecutionId, u32)>,
 }
 
 impl Ready {
     fn new(now: Timestamp) -> Self {
-        Self { wheel: Wheel::new(now), slots: Vec::new(), free: Vec::new() }
+        Self { wheel: Wheel::new(now), slots: Vec::new(), free: Vec::new(), known: HashSet::new() }
     }
 
     fn len(&self) -> usize {
@@ -112,6 +116,9 @@ impl Ready {
     }
 
     fn insert(&mut self, waiting: Waiting) {
+        if !self.known.insert((waiting.dispatch.execution, waiting.dispatch.attempt)) {
+            return;
+        }
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.slots[slot as usize] = Some(waiting.dispatch);
@@ -130,12 +137,17 @@ impl Ready {
         let mut entries = Vec::new();
         self.wheel.pop(now, max, &mut entries);
         self.free.extend(entries.iter().map(|entry| entry.slot));
-        let taken = entries.iter().filter_map(|entry| self.slots[entry.slot as usize].take());
-        let batch = taken.map(|dispatch| Dispatch { queued_at: Some(now), ..dispatch }).collect();
+        let mut batch = Vec::with_capacity(entries.len());
+        for entry in &entries {
+            let Some(dispatch) = self.slots[entry.slot as usize].take() else { continue };
+            self.known.remove(&(dispatch.execution, dispatch.attempt));
+            batch.push(Dispatch { queued_at: Some(now), ..dispatch });
+        }
         if self.wheel.is_empty() {
             // A stampede is over: give its memory back.
             self.slots = Vec::new();
             self.free = Vec::new();
+            self.known = HashSet::new();
         }
         batch
     }
@@ -180,6 +192,19 @@ mod tests {
         // The clock goes back: what waits keeps waiting.
         assert_eq!(released(1_100), [0; 0]);
         assert_eq!(released(1_500), [1_500]);
+    }
+
+    #[test]
+    fn what_is_handed_over_again_is_held_once() {
+        let mut ready = Ready::new(Timestamp::from_millis(1_000));
+        (0..3).for_each(|_| ready.insert(waiting(1_500)));
+        let mut retry = waiting(1_500);
+        retry.dispatch.attempt = 1;
+        ready.insert(retry);
+        assert_eq!(ready.len(), 2, "its next attempt is another");
+        assert_eq!(ready.release(Timestamp::from_millis(1_500), 10).len(), 2);
+        ready.insert(waiting(1_500));
+        assert_eq!(ready.release(Timestamp::from_millis(1_500), 10).len(), 1, "it may come again");
     }
 
     #[test]

@@ -36,6 +36,10 @@ const POLL_MS: u64 = 1_000;
 const CHANGES_MS: u64 = 10_000;
 /// When shards that could not be opened, or were lost at once, are tried again.
 const OPEN_AGAIN_MS: u64 = 500;
+/// How long fires wait where the queue is full.
+const FULL_MS: u64 = 50;
+/// How far the clocks of two nodes are apart, at most: one that is off by more gives its shards up.
+const CLOCKS_MS: i64 = 1_000;
 /// How long writes in flight are waited for before shards are given up.
 const GIVE_UP_MS: u64 = 500;
 /// How long cursors are flushed at a stop, where nobody waits for the shards and where somebody does.
@@ -201,6 +205,10 @@ impl Owner {
 
     /// Takes a new assignment in: what is no longer listed is given up now, what is new is opened by `step`.
     async fn assigned(&mut self, told: Assignment) -> Result<()> {
+        let before = self.ctx.duty.live_nodes();
+        if before.iter().any(|node| !told.live_nodes.contains(node)) {
+            self.take_over();
+        }
         self.ctx.duty.set_live_nodes(told.live_nodes);
         self.wanted = told.shards;
         let lost: Vec<ShardId> = self.open().filter(|shard| !self.wanted.contains(shard)).collect();
@@ -214,6 +222,15 @@ impl Owner {
             self.bells.ready.store(true, Ordering::Release);
         }
         Ok(())
+    }
+
+    /// A node has gone, and with it what it kept in mind of our shards: the backoffs of attempts that it ran.
+    fn take_over(&self) {
+        let shards: Vec<ShardId> = self.open().collect();
+        if !shards.is_empty() {
+            let now = self.ctx.clock.now();
+            tokio::spawn(load_waiting(self.ctx.clone(), self.dispatcher.clone(), shards, now));
+        }
     }
 
     /// Shards that are open here.
@@ -270,11 +287,13 @@ impl Owner {
         let (now, mono) = (self.ctx.clock.now(), self.ctx.clock.monotonic_ms());
         let lead_ms = self.lead_ms(now);
         let until = now.saturating_add_ms(lead_ms as i64);
+        let mut full = false;
         // The queue is asked only where there is something for it: a node with nothing to do asks nobody.
-        while self.writing.len() < WRITES_IN_FLIGHT_MAX
-            && self.planner.next_at().is_some_and(|at| at <= until)
-            && queue_has_room(&self.ctx).await
-        {
+        while self.writing.len() < WRITES_IN_FLIGHT_MAX && self.planner.next_at().is_some_and(|at| at <= until) {
+            if !queue_has_room(&self.ctx).await {
+                full = true;
+                break;
+            }
             let due = self.planner.due(now, until, limits::WRITE_ITEMS_MAX);
             if due.moves.is_empty() {
                 break;
@@ -298,6 +317,9 @@ impl Owner {
         self.ctx.coordinator.report(self.planner.next_at().map_or(0, |at| now.ms_since(at)));
         let timer = self.planner.next_at().map_or(POLL_MS, |at| at.ms_since(until));
         let poll = self.poll_due_ms.max(mono + 1) - mono;
+        if full {
+            return Ok(FULL_MS);
+        }
         Ok(if self.writing.len() < WRITES_IN_FLIGHT_MAX { timer.min(poll).clamp(1, POLL_MS) } else { POLL_MS })
     }
 
@@ -330,10 +352,18 @@ impl Owner {
         let verdicts = match written.verdict {
             FireVerdict::Fired(verdicts) => verdicts,
             FireVerdict::EpochLost(shards) => {
-                tracing::error!(shards = shards.len(), "another node owns these shards now; their jobs are given up");
+                // A write from before an outage may be refused by the epoch under which this node has opened its shards again.
+                let still = |shard: &ShardId| {
+                    let held = |fences: &[ShardFence]| fences.iter().find(|fence| fence.shard == *shard).copied();
+                    held(&self.fences) == held(&written.batch.fences)
+                };
+                let lost: Vec<ShardId> = shards.into_iter().filter(still).collect();
                 metrics.epoch_refused.add(written.batch.fires.len() as u64);
-                self.give_up(&shards);
-                self.open_due_ms = self.ctx.clock.monotonic_ms() + OPEN_AGAIN_MS;
+                if !lost.is_empty() {
+                    tracing::error!(shards = lost.len(), "another node owns these shards now; their jobs are given up");
+                    self.give_up(&lost);
+                    self.open_due_ms = self.ctx.clock.monotonic_ms() + OPEN_AGAIN_MS;
+                }
                 // The batch is all or nothing: what belongs to shards that are still owned is fired again.
                 self.planner.undo(&written.moves);
                 return;
@@ -506,7 +536,9 @@ async fn load_waiting(ctx: Context, dispatcher: Dispatcher, shards: Vec<ShardId>
     let mut after = ctx.queue.outlives().then_some((recent, ExecutionId::from_bytes([0; 16])));
     loop {
         let (shards, limit) = (shards.clone(), limits::LOAD_ROWS_MAX);
-        let query = WaitingQuery { shards, before: Timestamp::MAX, fired_until: opened_at, after, limit };
+        // The clock of whoever fired them may have been a little ahead.
+        let fired_until = opened_at.saturating_add_ms(CLOCKS_MS);
+        let query = WaitingQuery { shards, before: Timestamp::MAX, fired_until, after, limit };
         let page = match persist(&ctx, "load what waits", || ctx.store.load_waiting(&query)).await {
             Ok(page) => page,
             Err(error) => {

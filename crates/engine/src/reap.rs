@@ -12,7 +12,7 @@ use crate::fire::stopped;
 use crate::pulse::Bells;
 use campanile_model::action::Runner;
 use campanile_model::execution::{AttemptError, Outcome};
-use campanile_model::store::{RunningAttempt, Waiting, WaitingQuery};
+use campanile_model::store::{RunningAttempt, WaitingQuery};
 use campanile_model::{ExecutionId, Result, Timestamp, limits};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -143,8 +143,9 @@ fn lost(attempt: &RunningAttempt, now: Timestamp) -> Outcome {
     Outcome::TimedOut { error: AttemptError { kind: "timeout".into(), message } }
 }
 
-/// Publishes overdue executions again of pools in which none waits: there, whatever is overdue is in nobody's queue. What is
-/// being claimed just now may come twice, and loses its second claim. Goes on where the last sweep stopped.
+/// Publishes overdue executions again that are in nobody's queue: all of those of pools in which none waits, and of the other
+/// pools those that the queue does not have. What is being claimed just now may come twice, and loses its second claim. Goes
+/// on where the last sweep stopped.
 async fn republish(
     ctx: &Context,
     now: Timestamp,
@@ -160,6 +161,7 @@ async fn republish(
     let lost_ms = if ctx.queue.outlives() { LOST_MS.1 } else { LOST_MS.0 };
     let before = now.saturating_add_ms(-(lost_ms as i64));
     let mut after = position;
+    let mut suspects = Vec::new();
     for _ in 0..REPUBLISH_PAGES_MAX {
         let query = WaitingQuery {
             shards: shards.to_vec(),
@@ -169,15 +171,24 @@ async fn republish(
             limit: limits::WRITE_ITEMS_MAX,
         };
         let page = ctx.store.load_waiting(&query).await?;
-        let Some(last) = page.last() else { return Ok(None) };
-        after = Some((last.wake_at, last.dispatch.execution));
-        let is_lost = |w: &Waiting| {
-            let lane = (w.dispatch.pool.clone(), w.dispatch.action.runner());
-            !queued.contains(&lane) && !ctx.gate.holds(&w.dispatch)
-        };
-        let lost: Vec<Waiting> = page.into_iter().filter(is_lost).collect();
+        after = page.last().map(|last| (last.wake_at, last.dispatch.execution));
+        if after.is_none() {
+            break;
+        }
+        let mut lost = page;
+        lost.retain(|waiting| !ctx.gate.holds(&waiting.dispatch));
+        suspects.extend(lost.extract_if(.., |waiting| {
+            queued.contains(&(waiting.dispatch.pool.clone(), waiting.dispatch.action.runner()))
+        }));
         ctx.metrics.republished.add(lost.len() as u64);
         dispatcher.send(lost);
+    }
+    if !suspects.is_empty() {
+        let ids: Vec<ExecutionId> = suspects.iter().map(|waiting| waiting.dispatch.execution).collect();
+        let missing: HashSet<ExecutionId> = ctx.queue.missing(&ids).await?.into_iter().collect();
+        suspects.retain(|waiting| missing.contains(&waiting.dispatch.execution));
+        ctx.metrics.republished.add(suspects.len() as u64);
+        dispatcher.send(suspects);
     }
     Ok(after)
 }

@@ -52,7 +52,9 @@ pub struct Service {
     handle: Handle,
     options: Options,
     stop: watch::Sender<bool>,
-    fire: JoinHandle<Result<()>>,
+    stop_firing: watch::Sender<bool>,
+    /// None once it has ended in order.
+    fire: Option<JoinHandle<Result<()>>>,
     dispatch: JoinHandle<()>,
     work: Vec<JoinHandle<()>>,
     complete: JoinHandle<()>,
@@ -83,6 +85,7 @@ impl Service {
         rezone::run(&ctx).await?;
         upkeep::refresh(&ctx).await?;
         let (stop, stopped) = watch::channel(false);
+        let (stop_firing, firing_stopped) = watch::channel(false);
         let (dispatcher, waiting) = dispatch::channel();
         let (done, finished) = mpsc::channel(OUTCOME_BATCHES_MAX);
         let bells = Arc::new(Bells::default());
@@ -93,7 +96,7 @@ impl Service {
             started_mono_ms: ctx.clock.monotonic_ms(),
             ctx: ctx.clone(),
         };
-        let fire = tokio::spawn(fire::run(ctx.clone(), dispatcher.clone(), bells.clone(), stopped.clone()));
+        let fire = Some(tokio::spawn(fire::run(ctx.clone(), dispatcher.clone(), bells.clone(), firing_stopped)));
         let dispatch = tokio::spawn(dispatch::run(ctx.clone(), waiting));
         let complete = tokio::spawn(complete::run(ctx.clone(), dispatcher.clone(), finished));
         let lane = |lane| {
@@ -109,7 +112,7 @@ impl Service {
             tokio::spawn(operate::run(ctx.clone(), dispatcher, bells.clone(), stopped.clone())),
             tokio::spawn(notify::run(ctx, bells, stopped)),
         ]);
-        Ok(Self { handle, options, stop, fire, dispatch, work, complete, done })
+        Ok(Self { handle, options, stop, stop_firing, fire, dispatch, work, complete, done })
     }
 
     /// The handle.
@@ -120,16 +123,23 @@ impl Service {
     /// Whether a part has ended by itself, which they do only on an error that trying again cannot mend.
     pub fn has_failed(&self) -> bool {
         let others = [&self.dispatch, &self.complete].into_iter().chain(&self.work);
-        self.fire.is_finished() || others.into_iter().any(JoinHandle::is_finished)
+        self.fire.as_ref().is_some_and(JoinHandle::is_finished) || others.into_iter().any(JoinHandle::is_finished)
     }
 
-    /// Stops taking, lets what runs end, writes what is left, leaves.
-    pub async fn stop(self) -> Result<()> {
-        let Self { handle, options, stop, fire, dispatch, work, complete, done } = self;
-        let _ = stop.send(true);
+    /// Stops firing and gives the shards up, so that others fire what was ours while everything else here ends.
+    pub async fn hand_over(&mut self) -> Result<()> {
+        let Some(fire) = self.fire.take() else { return Ok(()) };
+        let _ = self.stop_firing.send(true);
         let fired = fire.await.map_err(|_| Error::new(Kind::Bug, "the firing part panicked"))?;
-        // Others may fire what was ours while what runs here ends.
-        handle.ctx.coordinator.resign().await?;
+        self.handle.ctx.coordinator.resign().await?;
+        fired
+    }
+
+    /// Hands over, stops taking, lets what runs end, writes what is left, leaves.
+    pub async fn stop(mut self) -> Result<()> {
+        let handed_over = self.hand_over().await;
+        let Self { handle, options, stop, dispatch, work, complete, done, .. } = self;
+        let _ = stop.send(true);
         for task in work {
             let _ = task.await;
         }
@@ -156,6 +166,6 @@ impl Service {
         // It would wait as long as a handle exists; what it holds is in the store.
         dispatch.abort();
         ctx.coordinator.leave().await?;
-        fired
+        handed_over
     }
 }

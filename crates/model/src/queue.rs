@@ -92,6 +92,11 @@ pub trait Queue: Send + Sync + 'static {
     fn outlives(&self) -> bool {
         false
     }
+    /// Which of these, overdue and of pools in which others wait, are not waiting here: they were lost on their way. A queue
+    /// that loses nothing while it lives need not look.
+    async fn missing(&self, _executions: &[ExecutionId]) -> Result<Vec<ExecutionId>> {
+        Ok(Vec::new())
+    }
     /// How full each pool is that is not empty.
     async fn pools(&self) -> Result<Vec<PoolDepth>>;
 }

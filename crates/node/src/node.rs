@@ -1,7 +1,7 @@
 //! A node: backends, engine and HTTP server together, from start to graceful stop.
 //!
-//! Stopping goes against the path: first the API (requests get their answers), then the engine (attempts end, outcomes and
-//! cursors are written). A second signal does not wait; nothing is lost by it, because every acknowledged thing is in the
+//! Stopping: the shards are handed over at once, while requests get their answers; then the engine ends (attempts end, outcomes
+//! and cursors are written). A second signal does not wait; nothing is lost by it, because every acknowledged thing is in the
 //! store, and what ran is tried again.
 
 use crate::backends;
@@ -143,10 +143,12 @@ impl Node {
 
     /// Stops in order.
     pub async fn stop(self) -> Result<(), Failure> {
-        let _ = self.stop_api.send(true);
-        let _ = self.api.await;
-        self.service.stop().await?;
-        Ok(())
+        let Self { mut service, stop_api, api, .. } = self;
+        let _ = stop_api.send(true);
+        // Others need not wait for a slow client of ours.
+        let (handed_over, _) = tokio::join!(service.hand_over(), api);
+        service.stop().await?;
+        Ok(handed_over?)
     }
 }
 

@@ -10,6 +10,8 @@ pub enum Failure {
     Sql(tokio_postgres::Error),
     /// We refused, or could not read what is stored.
     Ours(Error),
+    /// There was no answer in time; what there will be is not waited for.
+    Silence(Error),
 }
 
 /// The result of something inside a transaction.
@@ -45,15 +47,23 @@ impl Failure {
 
     /// Whether the connection is gone, and with it the transaction.
     pub fn is_lost(&self) -> bool {
-        let Failure::Sql(error) = self else { return false };
-        is_lost(error)
+        match self {
+            Failure::Sql(error) => is_lost(error),
+            Failure::Silence(_) => true,
+            Failure::Ours(_) => false,
+        }
+    }
+
+    /// Whether there was no answer in time.
+    pub fn is_silence(&self) -> bool {
+        matches!(self, Failure::Silence(_))
     }
 
     /// As an answer to a caller, after the transaction was rolled back.
     pub fn into_error(self, location: &str) -> Error {
         match self {
             Failure::Sql(error) => classify(&error, location),
-            Failure::Ours(error) => error,
+            Failure::Ours(error) | Failure::Silence(error) => error,
         }
     }
 }

@@ -10,6 +10,8 @@ use campanile_model::{Error, Kind, Result};
 use deadpool_postgres::{Manager, ManagerConfig, Object, PoolError, RecyclingMethod, Runtime, Timeouts};
 use futures_util::future::BoxFuture;
 use std::time::Duration;
+use tokio::time::error::Elapsed;
+use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
@@ -17,6 +19,10 @@ use tokio_postgres::{Row, Statement};
 const TRIES_MAX: u32 = 8;
 /// How long a lost outcome is asked for, and how long one waits between two questions.
 const ASK: (Duration, Duration) = (Duration::from_secs(10), Duration::from_millis(50));
+/// How much longer than the server may take for a statement we wait for its answer: one that stands still ends nothing itself.
+const SILENT: Duration = Duration::from_secs(5);
+/// How many statements long a transaction may be silent.
+const WRITE_STATEMENTS: u32 = 3;
 /// How long to wait for a free connection.
 const FREE: Duration = Duration::from_secs(30);
 
@@ -25,6 +31,8 @@ const FREE: Duration = Duration::from_secs(30);
 pub struct Pool {
     pool: deadpool_postgres::Pool,
     target: Target,
+    /// How long the answer to a statement is waited for.
+    patience: Duration,
 }
 
 /// What is done in a transaction: `|tx, what| Box::pin(claims::claim(tx, what))`. It may be done several times.
@@ -77,7 +85,7 @@ impl Pool {
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|error| Error::new(Kind::Bug, format!("cannot make a pool: {error}")))?;
-        Ok(Self { pool, target })
+        Ok(Self { pool, target, patience: Duration::from_millis(options.statement_ms) + SILENT })
     }
 
     /// The database.
@@ -105,7 +113,33 @@ impl Pool {
             let statement = client.prepare_cached(sql).await?;
             client.query(&statement, params).await
         };
-        read.await.map_err(|error| classify(&error, self.target.location()))
+        let answer = timeout(self.patience, read).await;
+        self.answered(client, answer)
+    }
+
+    /// The answer of a connection. One that did not answer in time is thrown away: nobody knows what it would say next.
+    pub fn answered<T>(
+        &self,
+        client: Object,
+        answer: std::result::Result<std::result::Result<T, tokio_postgres::Error>, Elapsed>,
+    ) -> Result<T> {
+        match answer {
+            Ok(answer) => answer.map_err(|error| classify(&error, self.target.location())),
+            Err(_) => {
+                drop(Object::take(client));
+                Err(self.silent())
+            }
+        }
+    }
+
+    /// How long the answer to a statement is waited for.
+    pub fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    fn silent(&self) -> Error {
+        let message = format!("{} does not answer", self.target.location());
+        Error::new(Kind::Unavailable, message).with_code("store_unreachable")
     }
 
     /// Runs one statement that changes at most what it can change again: its outcome is not asked for.
@@ -115,7 +149,8 @@ impl Pool {
             let statement = client.prepare_cached(sql).await?;
             client.execute(&statement, params).await
         };
-        run.await.map_err(|error| classify(&error, self.target.location()))
+        let answer = timeout(self.patience, run).await;
+        self.answered(client, answer)
     }
 
     /// Runs `write` on `what` in a transaction, and again as long as it collides with others. An error means that nothing of it
@@ -132,7 +167,7 @@ impl Pool {
                 Err(failed) => failed,
             };
             match in_commit {
-                Some((answer, number)) if failure.is_lost() => {
+                Some((answer, number)) if failure.is_lost() && tries < TRIES_MAX => {
                     if self.has_happened(number.as_ref()).await? {
                         return Ok(answer);
                     }
@@ -149,21 +184,39 @@ impl Pool {
         A: ?Sized + Sync,
     {
         let mut client = self.get().await?;
-        let began = client.build_transaction().start().await;
+        let tried = self.try_on(&mut client, what, write).await?;
+        if matches!(&tried, Err((failure, _)) if failure.is_silence()) {
+            // Nobody knows what it would say next.
+            drop(Object::take(client));
+        }
+        Ok(tried)
+    }
+
+    /// The same on a connection, which is thrown away where it stands still.
+    async fn try_on<A, T>(&self, client: &mut Object, what: &A, write: Write<A, T>) -> Result<Tried<T>>
+    where
+        A: ?Sized + Sync,
+    {
+        let Ok(began) = timeout(self.patience, client.build_transaction().start()).await else {
+            return Ok(Err((Failure::Silence(self.silent()), None)));
+        };
         let tx = Tx(began.map_err(|error| classify(&error, self.target.location()))?);
         let done = async {
             let answer = write(&tx, what).await?;
             Ok::<_, Failure>((answer, tx.number().await?))
         };
-        match done.await {
-            Err(failure) => {
+        match timeout(self.patience * WRITE_STATEMENTS, done).await {
+            Err(_) => Ok(Err((Failure::Silence(self.silent()), None))),
+            Ok(Err(failure)) => {
                 // Rolled back before the connection goes to somebody else, not after.
-                let _ = tx.0.rollback().await;
+                let rolled_back = timeout(self.patience, tx.0.rollback()).await;
+                let failure = if rolled_back.is_ok() { failure } else { Failure::Silence(self.silent()) };
                 Ok(Err((failure, None)))
             }
-            Ok((answer, number)) => match tx.0.commit().await {
-                Ok(()) => Ok(Ok(answer)),
-                Err(error) => Ok(Err((Failure::Sql(error), Some((answer, number))))),
+            Ok(Ok((answer, number))) => match timeout(self.patience, tx.0.commit()).await {
+                Ok(Ok(())) => Ok(Ok(answer)),
+                Ok(Err(error)) => Ok(Err((Failure::Sql(error), Some((answer, number))))),
+                Err(_) => Ok(Err((Failure::Silence(self.silent()), Some((answer, number))))),
             },
         }
     }
@@ -183,7 +236,7 @@ impl Pool {
                 }
             }
         };
-        tokio::time::timeout(ASK.0, asked).await.ok().flatten().ok_or_else(|| {
+        timeout(ASK.0, asked).await.ok().flatten().ok_or_else(|| {
             let location = self.target.location();
             let message = format!("lost {location} while it committed, and it cannot be told what became of that");
             Error::new(Kind::OutcomeUnknown, message).with_code("store_unreachable")

@@ -48,7 +48,7 @@ use crate::want::Want;
 use campanile_model::action::Runner;
 use campanile_model::queue::{Depth, Dispatch, PoolDepth, Queue, Receive};
 use campanile_model::{Error, ExecutionId, Kind, Result, Timestamp, limits};
-use campanile_pg::{Listener, Options};
+use campanile_pg::{Listener, Options, Uuid};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -131,6 +131,12 @@ impl Queue for TableQueue {
         bell.notified().await;
         // Nothing is awaited from here on: a receiver dropped before it answered has taken nothing.
         place.pick_up()
+    }
+
+    async fn missing(&self, executions: &[ExecutionId]) -> Result<Vec<ExecutionId>> {
+        let ids: Vec<Uuid> = executions.iter().copied().map(Uuid::from).collect();
+        let rows = self.shared.database.query(include_str!("table/sql/missing.sql"), &[&ids]).await?;
+        Ok(rows.iter().map(|row| row.get::<_, Uuid>(0).into()).collect())
     }
 
     async fn ack(&self, runner: Runner, executions: &[ExecutionId]) -> Result<()> {

@@ -353,3 +353,17 @@ async fn without_the_table_it_does_not_open() {
     let Err(error) = TableQueue::open(&options).await else { panic!("there is no table") };
     assert_eq!(error.kind(), Kind::Unavailable, "{error}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_missing_is_told() {
+    let [a, b] = two_nodes().await;
+    let sent = batch(0, 30, 1, Priority::Normal);
+    a.publish(sent[..20].to_vec()).await.unwrap();
+    let taken = timeout(LONG, b.receive(&any(5))).await.unwrap().unwrap();
+    let ids = |items: &[Dispatch]| items.iter().map(|item| item.execution).collect::<Vec<_>>();
+    let mut missing = b.missing(&ids(&sent)).await.unwrap();
+    let mut expected = ids(&[taken, sent[20..].to_vec()].concat());
+    missing.sort();
+    expected.sort();
+    assert_eq!(missing, expected);
+}

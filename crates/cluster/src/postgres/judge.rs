@@ -14,6 +14,9 @@ use std::collections::BTreeMap;
 
 /// How long a member may be without its lock.
 pub const UNLOCKED_MS: u64 = 500;
+/// How long a first session trusts no missing lock: the server may have restarted just before it, and the others are still
+/// on their way back.
+pub const FIRST_MS: u64 = 1_500;
 
 /// Another member, as a beat saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +56,7 @@ impl Judge {
     /// At the start of a session; `is_again` when there was one before, which the server may have ended together with
     /// all others.
     pub fn new(now_ms: u64, is_again: bool) -> Self {
-        let trusts_locks_from = if is_again { now_ms + LEASE_MS } else { 0 };
+        let trusts_locks_from = now_ms + if is_again { LEASE_MS } else { FIRST_MS };
         Self { hears_since: now_ms, heard_at: now_ms, trusts_locks_from, known: BTreeMap::new() }
     }
 
@@ -155,16 +158,23 @@ mod tests {
     #[test]
     fn a_member_dies_without_its_lock() {
         let mut judge = Judge::new(0, false);
-        assert_eq!(judge.judge(100, &row(90, 100, false)), (vec![], Some(100 + UNLOCKED_MS)));
-        assert_eq!(judge.judge(100 + UNLOCKED_MS, &row(90, 600, false)).0, ["b"]);
+        let (lost, now) = (FIRST_MS + 100, |ms: u64| row(1_590, ms as i64, false));
+        assert_eq!(judge.judge(lost, &now(lost)), (vec![], Some(lost + UNLOCKED_MS)));
+        assert_eq!(judge.judge(lost + UNLOCKED_MS, &now(lost + UNLOCKED_MS)).0, ["b"]);
+    }
+
+    #[test]
+    fn who_comes_first_after_an_outage_buries_nobody() {
+        let mut judge = Judge::new(0, false);
+        assert_eq!(dies_at(&mut judge, -200, 0, false, 10_000), Some(FIRST_MS));
     }
 
     #[test]
     fn who_locks_again_in_time_lives() {
         let mut judge = Judge::new(0, false);
-        judge.judge(100, &row(90, 100, false));
-        assert_eq!(judge.judge(300, &row(290, 300, true)), (vec![], None));
-        assert_eq!(judge.judge(100 + UNLOCKED_MS, &row(590, 600, false)).0, [""; 0], "counted anew");
+        judge.judge(2_000, &row(1_990, 2_000, false));
+        assert_eq!(judge.judge(2_200, &row(2_190, 2_200, true)), (vec![], None));
+        assert_eq!(judge.judge(2_000 + UNLOCKED_MS, &row(2_490, 2_500, false)).0, [""; 0], "counted anew");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use campanile_model::job::{Job, POOL_SHORT, Priority, Window};
 use campanile_model::lifecycle::State;
 use campanile_model::notify::{Expectation, Sender};
 use campanile_model::overlap::Overlap;
-use campanile_model::queue::Dispatch;
+use campanile_model::queue::{Dispatch, Queue};
 use campanile_model::random::SplitMix;
 use campanile_model::retry::{Backoff, RetryPolicy};
 use campanile_model::schedule::Schedule;
@@ -258,14 +258,32 @@ impl Rig {
         let dir = Arc::new(tempfile::tempdir().unwrap());
         let store: Arc<dyn Store> = Arc::new(open(dir.path()).await);
         let script = Box::new(|_: &Work| Outcome::Succeeded { response: None });
-        Self::on(store, "node:a", coordinator, clock, dir, Arc::default(), script).await
+        let queue = Arc::new(MemoryQueue::new());
+        Self::on(store, queue, "node:a", coordinator, clock, dir, Arc::default(), script).await
+    }
+
+    /// The same with a queue that other nodes may share.
+    pub async fn sharing(
+        queue: Arc<dyn Queue>,
+        coordinator: Arc<Told>,
+        script: impl Fn(&Work) -> Outcome + Send + Sync + 'static,
+    ) -> Self {
+        let clock = ManualClock::new("2026-11-16T02:00:00Z".parse().unwrap());
+        let dir = Arc::new(tempfile::tempdir().unwrap());
+        let store: Arc<dyn Store> = Arc::new(open(dir.path()).await);
+        Self::on(store, queue, "node:a", coordinator, clock, dir, Arc::default(), Box::new(script)).await
     }
 
     /// Another node on the same store, with the same clock; what either sees, both see.
     pub async fn beside(&self, node: &str, coordinator: Arc<Told>) -> Self {
+        self.beside_on(Arc::new(MemoryQueue::new()), node, coordinator).await
+    }
+
+    /// The same with a queue that nodes share.
+    pub async fn beside_on(&self, queue: Arc<dyn Queue>, node: &str, coordinator: Arc<Told>) -> Self {
         let script = Box::new(|_: &Work| Outcome::Succeeded { response: None });
         let (store, clock, dir) = (self.store.clone(), self.clock.clone(), self.dir.clone());
-        Self::on(store, node, coordinator, clock, dir, self.seen.clone(), script).await
+        Self::on(store, queue, node, coordinator, clock, dir, self.seen.clone(), script).await
     }
 
     async fn start(
@@ -276,11 +294,14 @@ impl Rig {
     ) -> Self {
         let store: Arc<dyn Store> = Arc::new(open(dir.path()).await);
         let node = format!("node:test-{}", clock.monotonic_ms());
-        Self::on(store, &node, Arc::new(Solo::new()), clock, dir, seen, script).await
+        let (queue, coordinator) = (Arc::new(MemoryQueue::new()), Arc::new(Solo::new()));
+        Self::on(store, queue, &node, coordinator, clock, dir, seen, script).await
     }
 
+    #[allow(clippy::too_many_arguments, reason = "the parts of a node")]
     async fn on(
         store: Arc<dyn Store>,
+        queue: Arc<dyn Queue>,
         node: &str,
         coordinator: Arc<dyn Coordinator>,
         clock: ManualClock,
@@ -293,7 +314,7 @@ impl Rig {
         let scripted = Scripted { clock: clock.clone(), seen: seen.clone(), script };
         let ctx = Context {
             store: store.clone(),
-            queue: Arc::new(MemoryQueue::new()),
+            queue,
             coordinator,
             actions: Registry::new([
                 Arc::new(scripted) as Arc<dyn Action>,

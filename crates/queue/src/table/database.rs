@@ -5,7 +5,6 @@
 //! index, always.
 
 use campanile_model::{Error, Kind, Result};
-use campanile_pg::failure::classify;
 use campanile_pg::tokio_postgres::Row;
 use campanile_pg::tokio_postgres::types::ToSql;
 use campanile_pg::{Options, Pool, Target};
@@ -44,6 +43,7 @@ impl Database {
             let statement = client.prepare_cached(sql).await?;
             client.query(&statement, params).await
         };
-        run.await.map_err(|error| classify(&error, self.target().location()))
+        let answer = tokio::time::timeout(self.pool.patience(), run).await;
+        self.pool.answered(client, answer)
     }
 }
