@@ -44,7 +44,11 @@ impl Queue for Shared {
 
     async fn receive(&self, want: &Receive) -> Result<Vec<Dispatch>> {
         let received = self.inner.receive(want).await?;
-        received.iter().for_each(|dispatch| drop(self.waiting.lock().remove(&dispatch.execution)));
+        let mut waiting = self.waiting.lock();
+        for dispatch in &received {
+            waiting.remove(&dispatch.execution);
+        }
+        drop(waiting);
         Ok(received)
     }
 
@@ -84,7 +88,8 @@ async fn what_was_lost_behind_a_backlog_is_found() {
     told.tell(shard::all(), &["node:a"]);
     let a = Rig::sharing(queue.clone(), told, succeed).await;
     let job = a.create(worker_draft("job", every(3_600_000))).await;
-    let run = || a.handle.run_now(TENANT, &JobKey::Id(job.id), None);
+    let key = JobKey::Id(job.id);
+    let run = || a.handle.run_now(TENANT, &key, None);
     // Somebody else's, which nobody pulls: the pool is never empty.
     run().await.unwrap();
     a.pass(500).await;
