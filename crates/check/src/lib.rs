@@ -26,3 +26,5 @@
 //! Needed for a verdict: `op`, `effect` or `report`, `fault` and `dump`. The others sharpen it. [`event`] has every field.
 
 pub mod event;
+pub mod ids;
+pub mod cron;
