@@ -197,7 +197,11 @@ impl Cron {
         let mut minute = from.div_euclid(60) * 60;
         while minute <= to {
             if self.matches_minute(Local::of(minute)) {
-                self.seconds.iter().map(|second| minute + second).filter(|at| (from..=to).contains(at)).for_each(&mut found);
+                self.seconds
+                    .iter()
+                    .map(|second| minute + second)
+                    .filter(|at| (from..=to).contains(at))
+                    .for_each(&mut found);
             }
             minute += 60;
         }
@@ -243,17 +247,10 @@ impl Cron {
 }
 
 impl Local {
-    /// The wall clock that shows this many seconds since 1970.
+    /// The wall clock that shows this many seconds since 1970; nothing is asked about earlier ones.
     fn of(second: i64) -> Self {
-        let (days, rest) = (second.div_euclid(DAY_S), second.rem_euclid(DAY_S));
-        let (mut year, mut left) = (1970 + days.div_euclid(366).min(0), 0);
-        // From the beginning of a year that is surely not later, year by year.
-        if year == 1970 {
-            left = days;
-        } else {
-            (year..1970).for_each(|earlier| left -= year_days(earlier));
-            left = days - left;
-        }
+        let (mut left, rest) = (second.div_euclid(DAY_S).max(0), second.rem_euclid(DAY_S));
+        let mut year = 1970;
         while left >= year_days(year) {
             left -= year_days(year);
             year += 1;

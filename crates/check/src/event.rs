@@ -635,6 +635,9 @@ pub struct ExecutionRow {
     pub fence_token: u64,
     /// When it became durable.
     pub fired_at: Ms,
+    /// When the newest attempt was claimed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claimed_at: Option<Ms>,
     /// When the first attempt started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_started_at: Option<Ms>,

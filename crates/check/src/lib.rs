@@ -25,6 +25,15 @@
 //!
 //! Needed for a verdict: `op`, `effect` or `report`, `fault` and `dump`. The others sharpen it. [`event`] has every field.
 
+// In the order in which a recording is judged.
 pub mod event;
+pub mod log;
+pub mod history;
 pub mod ids;
 pub mod cron;
+pub mod limits;
+pub mod oracle;
+pub mod invariants;
+pub mod judge;
+pub mod verdict;
+pub mod plot;
