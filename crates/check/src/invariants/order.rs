@@ -27,8 +27,8 @@ enum State {
 #[derive(Copy, Clone, Debug)]
 enum Step {
     Claim,
-    /// To this state.
-    End(State),
+    /// To one of these states.
+    End(&'static [State]),
 }
 
 struct Scripted {
@@ -136,16 +136,16 @@ fn script(case: Case<'_>, execution: &Execution, row: &ExecutionRow, read_at: Na
         }
         if let Some(outcome) = &attempt.outcome {
             let finished = attempt.finished_at.unwrap_or(attempt.started_at).0 * MS - case.clock();
-            let to = match outcome.as_str() {
-                "SUCCEEDED" => State::Succeeded,
-                "CANCELLED" => State::Cancelled,
-                _ if is_last && row.state == "DEAD" => State::Dead,
+            let asked = |kind| case.was_asked(execution, kind);
+            let to: &'static [State] = match (outcome.as_str(), row.state.as_str()) {
+                ("SUCCEEDED", _) => &[State::Succeeded],
+                ("CANCELLED", _) => &[State::Cancelled],
+                (_, "DEAD") if is_last => &[State::Dead],
+                // It waited for the next attempt; or it was dead, and somebody replayed it or gave it up.
+                _ if asked(OpKind::Replay) || asked(OpKind::Discard) => &[State::Waiting, State::Dead],
                 // One that was asked to stop is cancelled however it ends.
-                _ if is_last && row.state == "CANCELLED" => State::Cancelled,
-                _ if row.attempts.get(index + 1).is_some_and(|next| died_before(case, execution, next.attempt)) => {
-                    State::Dead
-                }
-                _ => State::Waiting,
+                (_, "CANCELLED") if is_last => &[State::Waiting, State::Cancelled],
+                _ => &[State::Waiting],
             };
             end = Some((finished, read_at, to));
         }
@@ -166,22 +166,13 @@ fn script(case: Case<'_>, execution: &Execution, row: &ExecutionRow, read_at: Na
         let what = format!("claim of attempt {number}");
         script.push(Scripted { step: Step::Claim, from: claim.0, by: claim.1.max(claim.0), what });
         if let Some((from, by, to)) = end {
-            let (from, what) = (from.max(claim.0), format!("end of attempt {number} ({to:?})"));
+            let outcome = attempt.outcome.as_deref().unwrap_or_default();
+            let (from, what) = (from.max(claim.0), format!("end of attempt {number} ({outcome})"));
             script.push(Scripted { step: Step::End(to), from, by: by.max(from), what });
             after = from;
         }
     }
     script
-}
-
-/// Whether an execution was dead before this attempt: then somebody replayed it.
-fn died_before(case: Case<'_>, execution: &Execution, attempt: u32) -> bool {
-    let is_replayed = case.was_asked(execution, OpKind::Replay);
-    let died = case.history.lines(execution).any(|record| match &record.event {
-        Event::Dead(dead) => dead.attempt < attempt && dead.attempt + 1 >= attempt,
-        _ => false,
-    });
-    is_replayed && died
 }
 
 /// What clients did and saw.
@@ -297,10 +288,8 @@ fn reach(
     let mut fresh: Vec<Situation> = start.into_iter().collect();
     while let Some((position, state, done)) = fresh.pop() {
         let mut next: Vec<Situation> = Vec::new();
-        if position < allowed.min(script.len())
-            && let Some(to) = take(script[position].step, state)
-        {
-            next.push((position + 1, to, done));
+        if position < allowed.min(script.len()) {
+            next.extend(take(script[position].step, state).iter().map(|to| (position + 1, *to, done)));
         }
         for (slot, client) in open.iter().enumerate() {
             let bit = 1 << slot;
@@ -327,14 +316,14 @@ fn reach(
     all
 }
 
-/// What a step of the script makes of a state; none where it cannot happen in it.
-fn take(step: Step, state: State) -> Option<State> {
+/// What a step of the script can make of a state; nothing where it cannot happen in it.
+fn take(step: Step, state: State) -> &'static [State] {
     match (step, state) {
-        (Step::Claim, State::Waiting) => Some(State::Running),
-        (Step::End(to), State::Running) => Some(to),
+        (Step::Claim, State::Waiting) => &[State::Running],
+        (Step::End(to), State::Running) => to,
         // A cancel has ended it already.
-        (Step::End(State::Cancelled), State::Cancelled) => Some(State::Cancelled),
-        _ => None,
+        (Step::End(to), State::Cancelled) if to.contains(&State::Cancelled) => &[State::Cancelled],
+        _ => &[],
     }
 }
 
