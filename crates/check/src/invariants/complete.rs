@@ -30,7 +30,7 @@ pub fn complete(case: Case<'_>, found: &mut Vec<Violation>) {
     let runs = case.history.ops.iter().filter(|op| op.asked.kind == OpKind::Run && op.phase == Phase::Ok);
     for op in runs {
         let Some(id) = &op.execution else { continue };
-        if !case.history.executions.get(id).is_some_and(|execution| execution.row.is_some()) {
+        if case.history.executions.get(id).is_none_or(|execution| execution.row.is_none()) {
             let message = "its run was acknowledged, and the store does not know it".to_owned();
             found.push(Violation::new("I1", op.invoked, message).of(id));
         }

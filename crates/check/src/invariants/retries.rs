@@ -39,8 +39,15 @@ pub fn check(case: Case<'_>, found: &mut Vec<Violation>) {
     }
 }
 
-fn policies(job: &Job) -> impl Iterator<Item = &RetryPolicy> {
-    job.specs().map(|spec| &spec.retry_policy)
+/// The policies that were in force while it was under way; a replay goes by the newest one.
+fn policies<'a>(case: Case<'_>, execution: &Execution, row: &ExecutionRow, job: &'a Job) -> Vec<&'a RetryPolicy> {
+    let from = row.fire_at.0.min(row.fired_at.0) * MS;
+    let to = row.finished_at.filter(|_| replays(case, execution) == 0).map_or(i64::MAX, |at| at.0 * MS);
+    let defined = || job.changes.iter().filter(|change| change.spec.is_some());
+    let base =
+        defined().collect::<Vec<_>>().iter().rposition(|change| change.certain && change.latest <= from).unwrap_or(0);
+    let later = defined().skip(base).filter(|change| change.earliest <= to.saturating_add(case.clock()));
+    later.filter_map(|change| change.spec.as_ref()).map(|spec| &spec.retry_policy).collect()
 }
 
 fn replays(case: Case<'_>, execution: &Execution) -> usize {
@@ -54,11 +61,9 @@ fn is_failure(attempt: &AttemptRow) -> bool {
 
 fn counts(case: Case<'_>, execution: &Execution, row: &ExecutionRow, job: &Job, wrong: &mut Vec<String>) {
     // Where the policy was changed, each is judged by the one that suits it.
-    let (Some(least), Some(most)) =
-        (policies(job).map(|policy| policy.max_attempts).min(), policies(job).map(|policy| policy.max_attempts).max())
-    else {
-        return;
-    };
+    let policies = policies(case, execution, row, job);
+    let allowed = || policies.iter().map(|policy| policy.max_attempts);
+    let (Some(least), Some(most)) = (allowed().min(), allowed().max()) else { return };
     let chains = replays(case, execution) + 1;
     let is_void = |attempt: &&AttemptRow| matches!(attempt.outcome.as_deref(), Some("SNOOZED" | "RELEASED"));
     let tries = row.attempts.iter().filter(|attempt| !is_void(attempt)).count();
@@ -84,10 +89,10 @@ fn counts(case: Case<'_>, execution: &Execution, row: &ExecutionRow, job: &Job, 
             }
         }
         ("DEAD", other) => wrong.push(format!("is dead without a reason that explains it ({other})")),
-        ("RETRYING" | "PENDING" | "SUCCEEDED", _) if chains == 1 && tries >= most as usize => {
-            if row.attempts.last().is_some_and(is_failure) {
-                wrong.push(format!("has used up its {most} attempts, and is {}", row.state));
-            }
+        ("RETRYING" | "PENDING" | "SUCCEEDED", _)
+            if chains == 1 && tries >= most as usize && row.attempts.last().is_some_and(is_failure) =>
+        {
+            wrong.push(format!("has used up its {most} attempts, and is {}", row.state));
         }
         _ => {}
     }
@@ -98,10 +103,11 @@ fn waits(case: Case<'_>, execution: &Execution, row: &ExecutionRow, job: &Job, w
     if replays(case, execution) > 0 {
         return;
     }
+    let policies = policies(case, execution, row, job);
     for pair in row.attempts.windows(2) {
         let (failed, next) = (&pair[0], &pair[1]);
         let Some(finished_at) = failed.finished_at.filter(|_| is_failure(failed)) else { continue };
-        let least = policies(job).map(|policy| least_wait_ms(policy, failed.attempt)).min().unwrap_or(0);
+        let least = policies.iter().map(|policy| least_wait_ms(policy, failed.attempt)).min().unwrap_or(0);
         let waited = next.started_at.0 - finished_at.0;
         if waited + case.limits.clock_ms < least as i64 {
             let (number, after) = (next.attempt, failed.attempt);

@@ -195,7 +195,8 @@ impl Running {
 
     fn die(&mut self, maker: &mut Maker, job: &Draft, fate: Fate, start: i64) {
         let mut at = start;
-        let tries = job.spec.retry_policy.max_attempts;
+        // The first version of every job allows three; the definition here is the last one.
+        let tries = if self.row.job_version == 1 { 3 } else { job.spec.retry_policy.max_attempts };
         for _ in 0..tries {
             at = self.attempt(maker, job, at, "FAILED", true) + 220;
         }
