@@ -11,11 +11,14 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write;
 
 const ROWS_MAX: usize = 24;
+/// How wide a fire is drawn.
+const BAND_MS: i64 = 1_000;
 const SPAN_MAX: Nanos = 60_000 * MS;
 const LEFT: f64 = 190.0;
 const TOP: f64 = 64.0;
 const ROW: f64 = 26.0;
 const WIDE: f64 = 1_200.0;
+const BOTTOM: f64 = 56.0;
 
 /// Where things are.
 struct Frame {
@@ -38,7 +41,7 @@ impl Frame {
 pub fn svg(judged: &Judged) -> String {
     let frame = frame(judged);
     let jobs = jobs(judged, &frame);
-    let height = TOP + jobs.len().max(1) as f64 * ROW + 70.0;
+    let height = TOP + jobs.len().max(1) as f64 * ROW + BOTTOM + 10.0;
     let mut out = String::new();
     let _ = write!(
         out,
@@ -116,7 +119,7 @@ fn faults(out: &mut String, history: &History, frame: &Frame, height: f64) {
             continue;
         }
         let (x, end) = (frame.x(fault.from), frame.x(to));
-        let tall = height - TOP - 40.0;
+        let tall = height - TOP - BOTTOM;
         let _ = writeln!(
             out,
             r##"<rect x="{x:.1}" y="{TOP}" width="{:.1}" height="{tall:.1}" fill="#8888aa" opacity="0.18"/>"##,
@@ -136,7 +139,7 @@ fn faults(out: &mut String, history: &History, frame: &Frame, height: f64) {
 }
 
 fn axis(out: &mut String, frame: &Frame, height: f64) {
-    let y = height - 40.0;
+    let y = height - BOTTOM;
     let _ = writeln!(out, r##"<line x1="{LEFT}" y1="{y}" x2="{}" y2="{y}" stroke="#999999"/>"##, WIDE - 20.0);
     for tick in 0..=10 {
         let at = frame.from + (frame.to - frame.from) / 10 * tick;
@@ -165,12 +168,14 @@ fn job(out: &mut String, judged: &Judged, frame: &Frame, id: &str, y: f64, bad: 
     let is_bad =
         |at: i64| red.contains(&at) || rows.iter().any(|(id, row)| row.fire_at.0 == at && bad.contains(id.as_str()));
     if let Some(expected) = oracle.jobs.get(id) {
-        for at in expected.must.keys().copied() {
-            let (from, to) = (at * MS, oracle.deadline_ms(at).min(at + 2_000) * MS);
+        let mut coming = expected.must.keys().copied().peekable();
+        while let Some(at) = coming.next() {
+            // Up to the next one, with a gap between them.
+            let (from, to) = (at * MS, coming.peek().map_or(at + BAND_MS, |next| (at + BAND_MS).min(*next)) * MS);
             if frame.shows(from, to) {
                 let fill = if is_bad(at) { "#d64545" } else { "#4caf72" };
                 let (x, end) = (frame.x(from), frame.x(to));
-                band(out, x, y + 3.0, (end - x).clamp(2.0, 40.0), ROW - 6.0, fill, 0.45);
+                band(out, x, y + 3.0, (end - x - 1.5).clamp(1.5, 40.0), ROW - 6.0, fill, 0.45);
             }
         }
     }

@@ -228,7 +228,7 @@ impl Spoiler {
 
     /// A row that succeeded at the first try, of a job that the sink sees and that allows overlaps.
     fn plain(&mut self) -> Option<usize> {
-        self.row(|row, spec| is_plain(row, spec))
+        self.row(is_plain)
     }
 
     /// The same, far from all faults.
@@ -237,7 +237,7 @@ impl Spoiler {
         self.row(|row, spec| {
             let at = common::mono((row.fire_at.0 - common::START_MS) as f64);
             let is_near = |(from, to): &(u64, u64)| from - 8_000_000_000 < at && at < to + 18_000_000_000;
-            is_plain(row, spec) && is_fit(row, spec) && !faults.iter().any(|fault| is_near(fault))
+            is_plain(row, spec) && is_fit(row, spec) && !faults.iter().any(is_near)
         })
     }
 

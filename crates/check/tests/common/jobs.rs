@@ -105,7 +105,7 @@ pub fn recurring(maker: &mut Maker, number: usize) {
         show(maker, &job, "PAUSED", end);
     }
     reads(maker, &job);
-    if number % 6 == 0 {
+    if number.is_multiple_of(6) {
         by_hand(maker, &job, number);
     }
 }
@@ -124,7 +124,7 @@ pub fn one_off(maker: &mut Maker, number: usize) {
     let job = create(maker, &format!("one-off-{number}"), spec(schedule), created_at, 0);
     runs::all(maker, &job, &[(at, 1)]);
     show(maker, &job, "ACTIVE", created_at);
-    if number % 9 == 0 {
+    if number.is_multiple_of(9) {
         reads(maker, &job);
     }
 }
@@ -260,7 +260,7 @@ fn reads(maker: &mut Maker, job: &Draft) {
         maker.line(at + 3.0, "client", Event::Read(Box::new(read)));
     };
     read(maker, job.created_at as f64 + 100.0, 1, 0);
-    let is_deleted = !maker.dump.jobs.last().is_some_and(|row| row.id == job.id);
+    let is_deleted = maker.dump.jobs.last().is_none_or(|row| row.id != job.id);
     if !is_deleted {
         for node in 0..super::NODES {
             read(maker, maker.load_end() as f64 + 2_000.0 + 100.0 * node as f64, job.version, node);

@@ -129,7 +129,7 @@ impl Maker {
         let mut at = 25_000;
         let mut number = 0;
         while at + 20_000 < self.size.load_ms {
-            let node = (number != 1).then(|| number % NODES);
+            let node = (number != 1).then_some(number % NODES);
             let long = if node.is_none() { 16_000 } else { 5_000 + self.numbers.below(4_000) };
             let taken_over = if node.is_none() { at + long + 600 } else { at + 3_000 };
             self.harms.push(Harm { node, from: at, to: at + long, taken_over });
