@@ -300,3 +300,118 @@ fn raw_instants(schedule: &Schedule, after_ms: i64, until_ms: i64, accepted_ms: 
         other => Err(format!("a schedule of type `{other}`")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{CatchUp, Ms, RetryPolicy};
+
+    fn spec(schedule: Schedule) -> Spec {
+        let backoff = "FIXED".to_owned();
+        Spec {
+            schedule,
+            retry_policy: RetryPolicy {
+                max_attempts: 3,
+                backoff,
+                initial_delay_ms: 1,
+                max_delay_ms: 1,
+                total_timeout_ms: None,
+            },
+            catch_up: CatchUp { mode: "ALL".to_owned(), n: None, max_age_ms: 1, drip_ms: 0 },
+            overlap: "ALLOW".to_owned(),
+            timeout_ms: 1,
+            spread_ms: 0,
+            blackouts: Vec::new(),
+            paused: false,
+            sink: true,
+        }
+    }
+
+    fn every(every_ms: u64) -> Schedule {
+        Schedule { kind: "EVERY".to_owned(), every_ms: Some(every_ms), ..Schedule::default() }
+    }
+
+    /// A change between two instants, in milliseconds.
+    fn change(kind: OpKind, earliest: i64, latest: i64, certain: bool, spec: Option<Spec>) -> Change {
+        Change { kind, earliest: earliest * MS, latest: latest * MS, certain, spec, until: None, version: None }
+    }
+
+    /// What is expected of a job by 20 seconds, in seconds.
+    fn expect(changes: Vec<Change>) -> (Vec<i64>, Vec<i64>) {
+        let limits = Limits::default();
+        let oracle = Oracle { read_at_ms: 20_000, late: 2_000 * MS, ..Oracle::default() };
+        let job = Job { id: crate::ids::format([1; 16], "job_"), changes, ..Job::default() };
+        let expected = oracle.expect(&job, &limits);
+        assert_eq!(expected.unknown, None);
+        let seconds = |at: &i64| at / 1_000;
+        let may = expected.may.iter().filter(|at| **at <= 18_000).map(seconds).collect();
+        (expected.must.keys().map(seconds).collect(), may)
+    }
+
+    fn created(schedule: Schedule) -> Change {
+        change(OpKind::Create, 500, 500, true, Some(spec(schedule)))
+    }
+
+    #[test]
+    fn what_is_acknowledged_leaves_one_possibility() {
+        let all: Vec<i64> = (1..=18).collect();
+        assert_eq!(expect(vec![created(every(1_000))]), (all.clone(), all));
+        let pause = change(OpKind::Pause, 5_500, 5_500, true, None);
+        let resume = change(OpKind::Resume, 8_500, 8_500, true, None);
+        let left: Vec<i64> = (1..=5).chain(9..=18).collect();
+        assert_eq!(expect(vec![created(every(1_000)), pause, resume]), (left.clone(), left));
+        let deleted = change(OpKind::Delete, 3_500, 3_500, true, None);
+        assert_eq!(expect(vec![created(every(1_000)), deleted]).1, [1, 2, 3]);
+    }
+
+    #[test]
+    fn what_is_not_answered_adds_one_until_something_certain_overrides_it() {
+        let all: Vec<i64> = (1..=18).collect();
+        let pause = change(OpKind::Pause, 5_500, 9_000, false, None);
+        let (must, may) = expect(vec![created(every(1_000)), pause.clone()]);
+        assert_eq!((must, may), ((1..=5).collect(), all.clone()));
+        let resume = change(OpKind::Resume, 12_500, 12_500, true, None);
+        let (must, may) = expect(vec![created(every(1_000)), pause, resume]);
+        assert_eq!((must, may), ((1..=5).chain(13..=18).collect(), all));
+    }
+
+    #[test]
+    fn what_fires_under_both_definitions_must_be() {
+        let update = change(OpKind::Update, 4_500, 9_500, false, Some(spec(every(2_000))));
+        let (must, may) = expect(vec![created(every(1_000)), update]);
+        assert_eq!(must, [1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 18]);
+        assert_eq!(may.len(), 18);
+    }
+
+    #[test]
+    fn a_pause_with_an_end_is_over_by_itself() {
+        let pause = Change { until: Some(8_500 * MS), ..change(OpKind::Pause, 5_500, 5_500, true, None) };
+        let (must, _) = expect(vec![created(every(1_000)), pause]);
+        assert_eq!(must, (1..=5).chain(9..=18).collect::<Vec<i64>>());
+    }
+
+    #[test]
+    fn bounds_and_one_offs() {
+        let bounded = Schedule { starts_at: Some(Ms(4_000)), ends_at: Some(Ms(9_000)), ..every(1_000) };
+        assert_eq!(expect(vec![created(bounded)]).0, [4, 5, 6, 7, 8, 9]);
+        let limited = Schedule { max_fires: Some(3), ..every(1_000) };
+        assert_eq!(expect(vec![created(limited)]).0, [1, 2, 3]);
+        let at = |at| Schedule { kind: "AT".to_owned(), at: Some(Ms(at)), ..Schedule::default() };
+        assert_eq!(expect(vec![created(at(7_000))]).0, [7]);
+        // One in the past means at once, which is half a second here.
+        assert_eq!(expect(vec![created(at(100))]).0, [0]);
+        let after = Schedule { kind: "AFTER".to_owned(), after_ms: Some(2_500), ..Schedule::default() };
+        assert_eq!(expect(vec![created(after)]).0, [3]);
+    }
+
+    #[test]
+    fn a_fault_moves_deadlines_and_the_next_one_moves_them_again() {
+        let mut oracle = Oracle { late: 1_000 * MS, recover: 500 * MS, ..Oracle::default() };
+        oracle.spans = vec![(5_000 * MS, 7_500 * MS), (8_000 * MS, 9_500 * MS)];
+        assert_eq!(oracle.deadline_ms(1_000), 2_000);
+        assert_eq!(oracle.deadline_ms(4_500), 10_500);
+        assert_eq!(oracle.deadline_ms(7_600), 10_500);
+        assert_eq!(oracle.deadline_ms(12_000), 13_000);
+        assert!(oracle.is_in_fault(6_000) && !oracle.is_in_fault(7_200) && oracle.is_harmed(7_200));
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::{Case, Violation};
 use crate::event::{OpKind, Phase};
-use crate::history::Operation;
+use crate::history::{MS, Operation};
 use std::collections::{BTreeMap, HashMap};
 
 /// What a key is good for: tenant, kind, job (of what is not a creation), key.
@@ -27,7 +27,7 @@ pub fn check(case: Case<'_>, found: &mut Vec<Violation>) {
         let Some(row) = job.row.as_ref().filter(|row| row.state != "DELETED") else { continue };
         if let Some(other) = names.insert((&row.tenant, &row.name), id) {
             let message = format!("`{}` is the name of {other} too", row.name);
-            found.push(Violation::new("I15", row.created_at.0, message).in_job(id));
+            found.push(Violation::new("I15", row.created_at.0 * MS, message).in_job(id));
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use super::{Case, Violation, is_final};
 use crate::event::{Event, Listed, OpKind, Page, Phase, Read, Record};
-use crate::history::Nanos;
+use crate::history::{MS, Nanos};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 pub fn check(case: Case<'_>, found: &mut Vec<Violation>) {
     for id in &case.history.twice {
-        found.push(Violation::new("I12", case.oracle.read_at_ms, format!("{id} is in the final lists twice")));
+        found.push(Violation::new("I12", case.oracle.read_at_ms * MS, format!("{id} is in the final lists twice")));
     }
     let (mut jobs, mut executions): (Grouped<'_>, Grouped<'_>) = (BTreeMap::new(), BTreeMap::new());
     let mut lists: BTreeMap<&str, Vec<(&Record, &Page)>> = BTreeMap::new();

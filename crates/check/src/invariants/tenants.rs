@@ -2,7 +2,7 @@
 
 use super::{Case, Violation};
 use crate::event::{Event, Phase};
-use crate::history::execution_of;
+use crate::history::{MS, execution_of};
 
 pub fn check(case: Case<'_>, found: &mut Vec<Violation>) {
     let owner = |id: &str| case.history.jobs.get(id).map(|job| job.tenant.as_str()).filter(|owner| !owner.is_empty());
@@ -21,7 +21,7 @@ pub fn check(case: Case<'_>, found: &mut Vec<Violation>) {
     for (id, job) in &case.history.jobs {
         if let Some(row) = job.row.as_ref().filter(|row| !job.tenant.is_empty() && row.tenant != job.tenant) {
             let message = format!("job of `{}` is shown as one of `{}`", job.tenant, row.tenant);
-            found.push(Violation::new("I13", 0, message).in_job(id));
+            found.push(Violation::new("I13", row.created_at.0 * MS, message).in_job(id));
         }
     }
     for record in &case.history.records {
