@@ -83,3 +83,33 @@ fn retention_is_by_age_and_by_count_for_each_state() {
         assert!(problems.contains(part), "{part} is missing in\n{problems}");
     }
 }
+
+/// Files that nobody thought of: refused in whole lines, or read and then shown and read again to the same effect.
+#[test]
+fn any_file_is_read_or_refused() {
+    let words: Vec<&str> =
+        SETTINGS.iter().flat_map(|setting| setting.key.split('.')).chain(["[", "]", "=", "'", "\n"]).collect();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("campanile.toml");
+    campanile_testkit::fuzz::run("config", &words, |input| {
+        std::fs::write(&path, input).unwrap();
+        let load = |file, flags| Sources { base: Config::embedded(), file, env: BTreeMap::new(), flags }.load();
+        match load(Some(path.clone()), Vec::new()) {
+            Ok(loaded) => {
+                let shown = loaded.rows().filter(|(.., origin)| *origin != Origin::Default);
+                let flags: Vec<_> = shown.map(|(setting, value, _)| (setting.key, value)).collect();
+                let set: Vec<&str> = flags.iter().map(|(key, _)| *key).collect();
+                let outcome = set.join(" ");
+                // A password is not shown, and so not read again.
+                if !set.contains(&"store.url") {
+                    assert_eq!(load(None, flags).map(|again| again.config), Ok(loaded.config));
+                }
+                outcome
+            }
+            Err(problems) => {
+                assert!(!problems.is_empty() && problems.iter().all(|problem| !problem.trim().is_empty()));
+                problems[0].chars().rev().filter(|c| c.is_ascii_lowercase()).take(10).collect()
+            }
+        }
+    });
+}
