@@ -6,6 +6,7 @@
 
 use crate::failure::{Done, Failure, classify};
 use crate::target::{Options, Target};
+use campanile_model::fault::Step;
 use campanile_model::{Error, Kind, Result};
 use deadpool_postgres::{Manager, ManagerConfig, Object, PoolError, RecyclingMethod, Runtime, Timeouts};
 use futures_util::future::BoxFuture;
@@ -124,10 +125,18 @@ impl Pool {
     where
         A: ?Sized + Sync,
     {
+        self.write_step(Step::NONE, what, write).await
+    }
+
+    /// The same for a step of the path, at whose points tests can make the process end.
+    pub async fn write_step<A, T>(&self, step: Step, what: &A, write: Write<A, T>) -> Result<T>
+    where
+        A: ?Sized + Sync,
+    {
         let mut tries = 0;
         loop {
             tries += 1;
-            let (failure, in_commit) = match self.try_once(what, write).await? {
+            let (failure, in_commit) = match self.try_once(step, what, write).await? {
                 Ok(answer) => return Ok(answer),
                 Err(failed) => failed,
             };
@@ -144,7 +153,7 @@ impl Pool {
     }
 
     /// One transaction: its answer; or why there is none, with the answer and the number of one that failed in its commit.
-    async fn try_once<A, T>(&self, what: &A, write: Write<A, T>) -> Result<Tried<T>>
+    async fn try_once<A, T>(&self, step: Step, what: &A, write: Write<A, T>) -> Result<Tried<T>>
     where
         A: ?Sized + Sync,
     {
@@ -161,10 +170,16 @@ impl Pool {
                 let _ = tx.0.rollback().await;
                 Ok(Err((failure, None)))
             }
-            Ok((answer, number)) => match tx.0.commit().await {
-                Ok(()) => Ok(Ok(answer)),
-                Err(error) => Ok(Err((Failure::Sql(error), Some((answer, number))))),
-            },
+            Ok((answer, number)) => {
+                step.before_commit();
+                match tx.0.commit().await {
+                    Ok(()) => {
+                        step.after_commit();
+                        Ok(Ok(answer))
+                    }
+                    Err(error) => Ok(Err((Failure::Sql(error), Some((answer, number))))),
+                }
+            }
         }
     }
 
