@@ -192,6 +192,8 @@ struct Site {
     started: Instant,
     /// Epochs that were seen, so that each is told once.
     epochs: HashSet<(u16, u64)>,
+    /// What comes next: every kind once before any comes again.
+    deck: Vec<Kind>,
 }
 
 /// What can be done.
@@ -242,6 +244,7 @@ impl Site {
             faults: 0,
             started: Instant::now(),
             epochs: HashSet::new(),
+            deck: Vec::new(),
         };
         std::fs::write(site.clock_file(), "+0").expect("a clock");
         (0..count).for_each(|n| site.node(n));
@@ -267,7 +270,7 @@ impl Site {
     fn node(&mut self, n: usize) {
         self.starts += 1;
         // Embedded, it comes back to its own file; on PostgreSQL a node keeps nothing.
-        let store = self.postgres.as_ref().map(|postgres| postgres.url().to_owned());
+        let store = self.postgres.as_ref().map(|postgres| format!("{}?sslmode=disable", postgres.url()));
         let data = if store.is_some() { format!("node-{n}-{}", self.starts) } else { "node".into() };
         let clock = self.clock_file();
         let mut environment = vec![
@@ -338,22 +341,23 @@ impl Site {
         }
     }
 
-    fn choose(&self, random: &SplitMix) -> Kind {
-        let n = random.next() as usize % self.nodes.len();
-        let ways = [Ways::Both, Ways::Out, Ways::In][random.next() as usize % 3];
-        let jump = [-3_600_000, -60_000, -2_000, 2_000, 60_000, 3_600_000][random.next() as usize % 6];
-        let on_postgres = self.postgres.is_some();
-        match random.next() % 100 {
-            0..20 => Kind::Kill(n),
-            20..40 => Kind::Stop(n),
-            40..52 => Kind::Restart(n),
-            52..74 => Kind::Cut(n, ways),
-            74..84 if on_postgres => Kind::Crash,
-            84..93 if on_postgres => Kind::Clock(jump),
-            74..84 => Kind::Kill(n),
-            84..93 => Kind::Stop(n),
-            _ => Kind::SlowSync,
+    /// The next of the deck, which is shuffled again when it is used up.
+    fn choose(&mut self, random: &SplitMix) -> Kind {
+        if self.deck.is_empty() {
+            let node = || random.next() as usize % self.nodes.len();
+            let mut deck = vec![Kind::Kill(node()), Kind::Kill(node()), Kind::Stop(node()), Kind::Stop(node())];
+            deck.extend([Kind::Restart(node()), Kind::SlowSync]);
+            deck.extend([Ways::Both, Ways::Out, Ways::In].map(|ways| Kind::Cut(node(), ways)));
+            if self.postgres.is_some() {
+                let ms = [2_000, 60_000, 3_600_000][random.next() as usize % 3];
+                deck.extend([Kind::Crash, Kind::Clock(ms), Kind::Clock(-ms)]);
+            }
+            for last in (1..deck.len()).rev() {
+                deck.swap(last, random.next() as usize % (last + 1));
+            }
+            self.deck = deck;
         }
+        self.deck.pop().expect("it was filled")
     }
 
     /// Does it, and sees that it works.
