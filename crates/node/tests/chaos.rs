@@ -15,7 +15,7 @@ mod common;
 
 use campanile_model::random::{Random, SplitMix};
 use campanile_testkit::postgres::private::PrivatePostgres;
-use common::cluster::{name, view, wait_even};
+use common::cluster::{name, view_at, wait_even};
 use common::judge::{number, settle};
 use common::net::{Cut, Net};
 use common::record::{
@@ -76,6 +76,7 @@ fn chaos() {
     }
     site.tell("healed");
     let nodes = site.all();
+    eventually(Duration::from_secs(60), "all nodes answer", || nodes.iter().all(|node| view_at(node.url()).is_some()));
     if !is_embedded {
         eprintln!("the shards are shared evenly after {:?}", wait_even(nodes[0], &names_of(&nodes)));
     }
@@ -291,7 +292,7 @@ impl Site {
         let args: Vec<&str> = store.iter().flat_map(|url| ["--store", url]).collect();
         let server = Server::try_start_at(&self.net.place(n), "server", &self.dir.join(data), &args, &environment);
         let server = server.unwrap_or_else(|said| panic!("node {n} does not start: {said}"));
-        self.tell(&format!("node {n} is {}", name(&server)));
+        self.tell(&format!("node {n} is process {}", server.pid()));
         self.nodes[n] = Some(server);
         self.renew();
     }
@@ -313,8 +314,8 @@ impl Site {
     }
 
     fn note_epochs(&mut self) {
-        let Some(node) = self.all().first().copied() else { return };
-        for shard in view(node).shards {
+        let seen = self.all().iter().find_map(|node| view_at(node.url()));
+        for shard in seen.into_iter().flat_map(|view| view.shards) {
             if self.epochs.insert((shard.shard, shard.epoch)) {
                 let fields = json!({ "shard": shard.shard, "epoch": shard.epoch, "owner": shard.owner });
                 self.harness.write("epoch", fields);
