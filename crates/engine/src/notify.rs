@@ -8,6 +8,7 @@
 use crate::context::Context;
 use crate::fire::stopped;
 use crate::pulse::Bells;
+use campanile_model::fault::{self, Point};
 use campanile_model::notify::{Delivery, DeliveryState, Endpoint, Tried};
 use campanile_model::{EndpointId, Timestamp, limits};
 use futures_util::future::BoxFuture;
@@ -105,7 +106,9 @@ impl Sends {
 }
 
 async fn send(ctx: Context, delivery: Delivery, endpoint: Endpoint) -> (EndpointId, Tried) {
+    fault::reach(Point("event.send.before"));
     let answer = ctx.sender.send(&endpoint.url, &event_id(delivery.seq), envelope(&delivery)).await;
+    fault::reach(Point("event.send.after"));
     (endpoint.id, settle(&delivery, answer, ctx.clock.now(), ctx.random.next()))
 }
 

@@ -11,6 +11,7 @@ use crate::fire::{persist, persist_noting, stopped};
 use crate::gate::{Admitted, Left};
 use campanile_model::action::{Runner, Work};
 use campanile_model::execution::{AttemptError, Outcome, Reason};
+use campanile_model::fault::{self, Point};
 use campanile_model::job::POOL_LONG;
 use campanile_model::lifecycle::{Ended, State};
 use campanile_model::queue::{Dispatch, Receive};
@@ -446,6 +447,7 @@ async fn run_action(ctx: &Context, granted: &Granted) -> Outcome {
         timeout_ms: granted.timeout_ms,
         covers_from: granted.covers_from,
     };
+    fault::reach(Point("action.run.before"));
     let guarded = std::panic::AssertUnwindSafe(action.run(&work));
     let outcome = tokio::select! {
         biased;
@@ -456,6 +458,7 @@ async fn run_action(ctx: &Context, granted: &Granted) -> Outcome {
             return Outcome::TimedOut { error: AttemptError { kind: "timeout".into(), message } };
         }
     };
+    fault::reach(Point("action.run.after"));
     match outcome {
         Ok(outcome) => outcome,
         Err(_) => permanent("panic", "the action panicked; this is a bug".into()),

@@ -4,19 +4,69 @@
 //! Both are chosen by the environment and exist only with the feature `faults`, which nothing but the test kit asks for: in
 //! the product every call is an empty function.
 
-/// A point of the path, before or after a durable step.
+/// A point of the path, before or after a step.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Point(pub &'static str);
+
+/// A durable step of the store, by its short name. It has two points: `store.<step>.before_commit`, when its transaction has
+/// done all but commit, and `store.<step>.after_commit`, when it is on disk and nobody was told.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Step(pub &'static str);
 
 /// A bug that can be planted, by its short name.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Bug(pub &'static str);
+
+impl Step {
+    /// A write that is no step of the path, such as a migration: it has no points.
+    pub const NONE: Self = Self("");
+
+    /// Its transaction is about to commit.
+    #[inline(always)]
+    pub fn before_commit(self) {
+        reach_step(self, "before_commit");
+    }
+
+    /// Its transaction is on disk, and nobody was told.
+    #[inline(always)]
+    pub fn after_commit(self) {
+        reach_step(self, "after_commit");
+    }
+}
+
+/// Both points of every step, then those beside the store.
+macro_rules! points {
+    ($($step:literal)* ; $($point:literal)*) => {
+        &[
+            $(concat!("store.", $step, ".before_commit"), concat!("store.", $step, ".after_commit"),)*
+            $($point,)*
+        ]
+    };
+}
+
+/// Every point there is, so that a test can end the process at each. A test compares this list with the code.
+///
+/// One durable step is missing: the correction of counters that have drifted, which only a bug makes happen.
+pub const POINTS: &[&str] = points! {
+    "put_jobs" "open_shards" "fire" "advance" "claim" "defer" "extend" "complete" "release" "cancel" "replay" "bury" "prune"
+    "put_operation" "put_capacity" "delete_capacity" "put_endpoint" "delete_endpoint" "settle_deliveries" "replay_delivery"
+    "break_watches" "forget_keys" "mark_zone_database"
+    ;
+    "queue.publish.before" "queue.publish.after" "queue.take.before" "queue.take.after"
+    "action.run.before" "action.run.after" "event.send.before" "event.send.after"
+    "cluster.beat.before" "cluster.beat.after" "cluster.take.before" "cluster.take.after"
+    "cluster.release.before" "cluster.release.after" "cluster.bury.before" "cluster.bury.after"
+};
 
 #[cfg(not(feature = "faults"))]
 mod imp {
     /// Nothing happens here.
     #[inline(always)]
     pub fn reach(_: super::Point) {}
+
+    /// Nothing happens here either.
+    #[inline(always)]
+    pub(super) fn reach_step(_: super::Step, _: &str) {}
 
     /// No.
     #[inline(always)]
@@ -68,16 +118,38 @@ mod imp {
     }
 
     /// The path has come to this point.
-    #[allow(clippy::disallowed_methods, reason = "the point of a fault is real time")]
     pub fn reach(point: super::Point) {
-        let Some(armed) = armed().filter(|armed| armed.point == point.0) else { return };
-        let reached = armed.reached.fetch_add(1, Ordering::Relaxed) + 1;
-        if armed.at != 0 && armed.at != reached {
-            return;
+        if let Some(armed) = armed().filter(|armed| armed.point == point.0) {
+            armed.happen();
         }
-        match armed.action {
-            Action::Abort => std::process::abort(),
-            Action::Sleep(time) => std::thread::sleep(time),
+    }
+
+    /// The path has come to this point of a step.
+    pub(super) fn reach_step(step: super::Step, side: &str) {
+        let is_it = |point: &str| {
+            let rest = point.strip_prefix("store.").and_then(|rest| rest.strip_prefix(step.0));
+            rest.and_then(|rest| rest.strip_prefix('.')) == Some(side)
+        };
+        if let Some(armed) = armed().filter(|armed| is_it(&armed.point)) {
+            armed.happen();
+        }
+    }
+
+    impl Armed {
+        #[allow(clippy::disallowed_methods, reason = "the point of a fault is real time")]
+        fn happen(&self) {
+            let reached = self.reached.fetch_add(1, Ordering::Relaxed) + 1;
+            if self.at != 0 && self.at != reached {
+                return;
+            }
+            match self.action {
+                Action::Abort => {
+                    // Whoever armed it must be able to tell this end from others.
+                    eprintln!("fault: abort at {}, time {reached}", self.point);
+                    std::process::abort()
+                }
+                Action::Sleep(time) => std::thread::sleep(time),
+            }
         }
     }
 
@@ -88,4 +160,5 @@ mod imp {
     }
 }
 
+use imp::reach_step;
 pub use imp::{planted, reach};

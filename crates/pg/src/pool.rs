@@ -6,6 +6,7 @@
 
 use crate::failure::{Done, Failure, classify};
 use crate::target::{Options, Target};
+use campanile_model::fault::Step;
 use campanile_model::{Error, Kind, Result};
 use deadpool_postgres::{Manager, ManagerConfig, Object, PoolError, RecyclingMethod, Runtime, Timeouts};
 use futures_util::future::BoxFuture;
@@ -159,17 +160,28 @@ impl Pool {
     where
         A: ?Sized + Sync,
     {
+        self.write_step(Step::NONE, what, write).await
+    }
+
+    /// The same for a step of the path, at whose points tests can make the process end.
+    pub async fn write_step<A, T>(&self, step: Step, what: &A, write: Write<A, T>) -> Result<T>
+    where
+        A: ?Sized + Sync,
+    {
         let mut tries = 0;
         loop {
             tries += 1;
-            let (failure, in_commit) = match self.try_once(what, write).await? {
+            let (failure, in_commit) = match self.try_once(step, what, write).await? {
                 Ok(answer) => return Ok(answer),
                 Err(failed) => failed,
             };
             match in_commit {
-                Some((answer, number)) if failure.is_lost() && tries < TRIES_MAX => {
+                Some((answer, number)) if failure.is_lost() => {
                     if self.has_happened(number.as_ref()).await? {
                         return Ok(answer);
+                    }
+                    if tries >= TRIES_MAX {
+                        return Err(failure.into_error(self.target.location()));
                     }
                 }
                 _ if failure.is_collision() && tries < TRIES_MAX => {}
@@ -179,12 +191,12 @@ impl Pool {
     }
 
     /// One transaction: its answer; or why there is none, with the answer and the number of one that failed in its commit.
-    async fn try_once<A, T>(&self, what: &A, write: Write<A, T>) -> Result<Tried<T>>
+    async fn try_once<A, T>(&self, step: Step, what: &A, write: Write<A, T>) -> Result<Tried<T>>
     where
         A: ?Sized + Sync,
     {
         let mut client = self.get().await?;
-        let tried = self.try_on(&mut client, what, write).await?;
+        let tried = self.try_on(&mut client, step, what, write).await?;
         if matches!(&tried, Err((failure, _)) if failure.is_silence()) {
             // Nobody knows what it would say next.
             drop(Object::take(client));
@@ -193,7 +205,7 @@ impl Pool {
     }
 
     /// The same on a connection, which is thrown away where it stands still.
-    async fn try_on<A, T>(&self, client: &mut Object, what: &A, write: Write<A, T>) -> Result<Tried<T>>
+    async fn try_on<A, T>(&self, client: &mut Object, step: Step, what: &A, write: Write<A, T>) -> Result<Tried<T>>
     where
         A: ?Sized + Sync,
     {
@@ -213,11 +225,17 @@ impl Pool {
                 let failure = if rolled_back.is_ok() { failure } else { Failure::Silence(self.silent()) };
                 Ok(Err((failure, None)))
             }
-            Ok(Ok((answer, number))) => match timeout(self.patience, tx.0.commit()).await {
-                Ok(Ok(())) => Ok(Ok(answer)),
-                Ok(Err(error)) => Ok(Err((Failure::Sql(error), Some((answer, number))))),
-                Err(_) => Ok(Err((Failure::Silence(self.silent()), Some((answer, number))))),
-            },
+            Ok(Ok((answer, number))) => {
+                step.before_commit();
+                match timeout(self.patience, tx.0.commit()).await {
+                    Ok(Ok(())) => {
+                        step.after_commit();
+                        Ok(Ok(answer))
+                    }
+                    Ok(Err(error)) => Ok(Err((Failure::Sql(error), Some((answer, number))))),
+                    Err(_) => Ok(Err((Failure::Silence(self.silent()), Some((answer, number))))),
+                }
+            }
         }
     }
 

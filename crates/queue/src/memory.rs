@@ -31,6 +31,7 @@ use self::side::{End, Side};
 use crate::RUNNERS;
 use crate::want::Want;
 use campanile_model::action::Runner;
+use campanile_model::fault::{self, Point};
 use campanile_model::queue::{Depth, Dispatch, PoolDepth, Queue, Receive};
 use campanile_model::{Error, ExecutionId, Kind, Result, limits};
 use parking_lot::Mutex;
@@ -65,6 +66,7 @@ impl MemoryQueue {
 #[async_trait::async_trait]
 impl Queue for MemoryQueue {
     async fn publish(&self, batch: Vec<Dispatch>) -> Result<()> {
+        fault::reach(Point("queue.publish.before"));
         let mut state = self.state.lock();
         for runner in RUNNERS {
             let waiting = state.side(runner).waiting();
@@ -75,6 +77,7 @@ impl Queue for MemoryQueue {
             }
         }
         state.put(batch, End::Back);
+        fault::reach(Point("queue.publish.after"));
         Ok(())
     }
 

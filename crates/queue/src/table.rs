@@ -46,6 +46,7 @@ use self::side::Side;
 use crate::RUNNERS;
 use crate::want::Want;
 use campanile_model::action::Runner;
+use campanile_model::fault::{self, Point};
 use campanile_model::queue::{Depth, Dispatch, PoolDepth, Queue, Receive};
 use campanile_model::{Error, ExecutionId, Kind, Result, Timestamp, limits};
 use campanile_pg::{Listener, Options, Uuid};
@@ -111,7 +112,10 @@ impl Queue for TableQueue {
                     shared.check_room(runner, more).await?;
                 }
             }
-            shared.insert(&batch, End::Back).await
+            fault::reach(Point("queue.publish.before"));
+            shared.insert(&batch, End::Back).await?;
+            fault::reach(Point("queue.publish.after"));
+            Ok(())
         })
         .await
     }

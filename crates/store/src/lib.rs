@@ -17,3 +17,4 @@ mod retention;
 mod event;
 mod rules;
 mod sums;
+mod step;

@@ -2,12 +2,15 @@
 //!
 //! `cargo xtask test` is what CI runs, and all of it. Plain std: whoever has a Rust toolchain and a C compiler can run
 //! it. Reading order: [`steps`] (the checks, one after the other), [`docs`] (pages written by programs), [`links`]
-//! (names in pages that must exist), [`postgres`] (the database that tests use).
+//! (names in pages that must exist), [`postgres`] (the database that tests use), [`tools`] (other programs that they use), [`chaos`]
+//! (faults on real nodes).
 
 mod steps;
 mod docs;
 mod links;
 mod postgres;
+mod tools;
+mod chaos;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,8 +18,10 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 Usage: cargo xtask <task>
 
-  test           everything CI checks: check-links, fmt, clippy, doc, test, docs --check; tests use the PostgreSQL that
+  test           everything CI checks: check-links, fmt, clippy, doc, test, chaos, docs --check; tests use the PostgreSQL that
                  CAMPANILE_TEST_POSTGRES names, or a private one, which is installed first if need be
+  chaos [--seed <number>] [--minutes <number>|--seconds <number>] [--postgres|--embedded]
+                 faults on real nodes, judged by the checker; needs root, and installs what it needs
   docs           write the generated pages under docs/
   docs --check   verify that the committed pages equal the generated ones
   check-links    verify that every link and every file named in *.md exists
@@ -29,6 +34,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let done = match words[..] {
         ["test"] => steps::run(),
+        ["chaos", ref order @ ..] => chaos::run(order),
         ["docs"] => docs::write(),
         ["docs", "--check"] => docs::check(),
         ["check-links"] => links::check(),

@@ -7,6 +7,7 @@ mod search;
 mod private;
 
 use private::Private;
+pub use private::is_root;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

@@ -4,7 +4,7 @@
 //! check is seen before it is a habit. PostgreSQL comes early: where there is none, nobody waits long to be told.
 
 use crate::postgres::{self, Server};
-use crate::{docs, links, root};
+use crate::{chaos, docs, links, root, tools};
 use std::ffi::OsString;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -19,9 +19,11 @@ const STEPS: &[Step] = &[
         *server = Some(Server::get()?);
         Ok(())
     }),
+    ("tools", |_| tools::get()),
     ("clippy", |_| cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])),
     ("doc", |_| perform(cargo_command(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))),
     ("test", |server| test(server.as_ref())),
+    ("chaos", |_| chaos::run(&["--seconds", "20"])),
     ("docs --check", |_| docs::check()),
 ];
 
@@ -79,7 +81,7 @@ pub fn cargo(arguments: &[&str]) -> Result<(), String> {
 }
 
 /// The cargo that runs us, at the top of the checkout.
-fn cargo_command(arguments: &[&str]) -> Command {
+pub fn cargo_command(arguments: &[&str]) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(cargo);
     command.args(arguments).current_dir(root());
@@ -93,7 +95,8 @@ fn cargo_command(arguments: &[&str]) -> Command {
     command
 }
 
-fn perform(command: &mut Command) -> Result<(), String> {
+/// Runs a cargo command, and says what it was where it fails.
+pub fn perform(command: &mut Command) -> Result<(), String> {
     let shown: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy()).collect();
     let shown = format!("cargo {}", shown.join(" "));
     match command.status() {

@@ -5,6 +5,7 @@
 
 use super::LEASE_MS;
 use campanile_model::coordinator::{Introduction, Member, Roles};
+use campanile_model::fault::{self, Point};
 use campanile_model::shard::ShardId;
 use campanile_model::{Result, Timestamp};
 use campanile_pg::Target;
@@ -163,7 +164,9 @@ impl Session {
             &self.classes.member,
             &self.classes.leader,
         ];
+        fault::reach(Point("cluster.beat.before"));
         let rows = self.client.query(&self.beat, &params).await?;
+        fault::reach(Point("cluster.beat.after"));
         let mut beaten = Beaten { started_at: 0, now_ms: 0, is_led: false, others: Vec::with_capacity(rows.len()) };
         let mut locks = Vec::new();
         for row in &rows {
@@ -181,14 +184,19 @@ impl Session {
 
     /// Takes the locks of shards that are free, and says which. None of them may be held already.
     pub async fn take(&self, shards: &[ShardId]) -> Result<Vec<ShardId>, Error> {
+        fault::reach(Point("cluster.take.before"));
         let rows = self.client.query(&self.take, &[&self.classes.shard, &numbers(shards)]).await?;
+        fault::reach(Point("cluster.take.after"));
         let shard = |row: &Row| u16::try_from(row.get::<_, i32>(0)).ok().map(ShardId);
         Ok(rows.iter().filter_map(shard).collect())
     }
 
     /// Releases the locks of shards.
     pub async fn release(&self, shards: &[ShardId]) -> Result<(), Error> {
-        self.unlock(self.classes.shard, &numbers(shards)).await
+        fault::reach(Point("cluster.release.before"));
+        self.unlock(self.classes.shard, &numbers(shards)).await?;
+        fault::reach(Point("cluster.release.after"));
+        Ok(())
     }
 
     /// Takes the lock of the leader, if it is free. It must not be held already.
@@ -216,6 +224,7 @@ impl Session {
 
     /// Ends the sessions of a member that is dead, and deletes its row. Whether it was there, as old as it was.
     pub async fn bury(&self, dead: &Other) -> Result<bool, Error> {
+        fault::reach(Point("cluster.bury.before"));
         let name = application_name(&dead.node);
         let ended = self.client.query_one(include_str!("sql/end.sql"), &[&dead.node, &dead.seen_at, &name]).await;
         let sessions: i64 = match ended {
@@ -227,6 +236,7 @@ impl Session {
             Err(error) => return Err(error),
         };
         let is_buried = self.client.execute(include_str!("sql/bury.sql"), &[&dead.node, &dead.seen_at]).await? > 0;
+        fault::reach(Point("cluster.bury.after"));
         if is_buried {
             let silent_ms = dead.silent_ms;
             tracing::warn!(node = dead.node, silent_ms, sessions, "a node is dead; the sessions it left were ended");

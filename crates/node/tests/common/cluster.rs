@@ -57,6 +57,11 @@ impl Cluster {
 
     /// The same; what it said instead of a panic.
     pub fn try_node(&self, args: &[&str]) -> Result<Server, String> {
+        self.try_node_in(args, &[])
+    }
+
+    /// The same with variables of its environment.
+    pub fn try_node_in(&self, args: &[&str], more: &[(&str, &str)]) -> Result<Server, String> {
         // Each start in a folder of its own: a node keeps nothing there that it would need again.
         let data_dir = self.dir().join(format!("node-{}", self.started.fetch_add(1, Ordering::Relaxed)));
         let args: Vec<&str> = ["--store", &self.url].into_iter().chain(args.iter().copied()).collect();
@@ -65,6 +70,7 @@ impl Cluster {
             ("CAMPANILE_ACTIONS_ALLOW_PRIVATE_TARGETS", "true"),
             ("CAMPANILE_ACTIONS_ALLOW_PLAIN_HTTP", "true"),
         ];
+        let environment: Vec<(&str, &str)> = environment.into_iter().chain(more.iter().copied()).collect();
         Server::try_start_in("server", &data_dir, &args, &environment)
     }
 

@@ -13,6 +13,8 @@ use std::time::Duration;
 
 /// How long an answer may take before another node is asked.
 const ANSWER_MAX: Duration = Duration::from_secs(3);
+/// Between two jobs, at most.
+const PAUSE_MS: u64 = 12;
 /// Between two questions about the same job.
 const AGAIN: Duration = Duration::from_millis(10);
 
@@ -41,6 +43,11 @@ impl Created {
 impl Creator {
     /// Starts to create, at these servers in turn.
     pub fn start(urls: Vec<String>, sink: Sink, seed: u64) -> Self {
+        Self::start_slow(urls, sink, seed, PAUSE_MS)
+    }
+
+    /// The same with longer pauses between two jobs.
+    pub fn start_slow(urls: Vec<String>, sink: Sink, seed: u64, pause_ms: u64) -> Self {
         let (urls, stop) = (Arc::new(Mutex::new(urls)), Arc::new(AtomicBool::new(false)));
         let thread = std::thread::spawn({
             let (urls, stop) = (urls.clone(), stop.clone());
@@ -51,7 +58,7 @@ impl Creator {
                         break;
                     }
                     work.create(&format!("one-off-{n}"), &stop);
-                    std::thread::sleep(Duration::from_millis(work.random.next() % 12));
+                    std::thread::sleep(Duration::from_millis(work.random.next() % pause_ms));
                 }
                 work.created
             }

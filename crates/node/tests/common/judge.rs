@@ -88,6 +88,16 @@ pub fn number(name: &str, default: u64) -> u64 {
 
 /// Ends the load, waits until all is done, and judges.
 pub fn finish(server: &Server, sink: &Sink, known: &[Known], arrival: Arrival) -> Verdict {
+    finish_by(server, || sink.deliveries(), known, arrival)
+}
+
+/// The same by what these witnesses saw in the end.
+pub fn finish_by(
+    server: &Server,
+    witnesses: impl FnOnce() -> Vec<Delivery>,
+    known: &[Known],
+    arrival: Arrival,
+) -> Verdict {
     let end_ms = now_ms();
     // Everything that is expected gets its execution first: a pause skips what is due and has none, and a one-off that comes due
     // while the judge is at work would be run after he has looked at what the targets saw.
@@ -102,7 +112,7 @@ pub fn finish(server: &Server, sink: &Sink, known: &[Known], arrival: Arrival) -
         }
     });
     settle(server);
-    let verdict = check(server, &sink.deliveries(), known, end_ms, arrival);
+    let verdict = check(server, &witnesses(), known, end_ms, arrival);
     eprintln!("{} jobs, {verdict:?}", known.len());
     verdict
 }

@@ -7,6 +7,9 @@
 
 pub mod judge;
 pub mod creator;
+pub mod script;
+pub mod net;
+pub mod record;
 pub mod cluster;
 
 use rustix::process::{Pid, kill_process};
@@ -39,6 +42,36 @@ pub fn campanile() -> Command {
     command
 }
 
+/// Where a server runs: its address, and the words before a command that bring it there.
+#[derive(Clone, Debug)]
+pub struct Place {
+    pub address: String,
+    pub words: Vec<String>,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self { address: "127.0.0.1".into(), words: Vec::new() }
+    }
+}
+
+impl Place {
+    /// The binary under test, there.
+    fn command(&self) -> Command {
+        let here = campanile();
+        let Some((first, rest)) = self.words.split_first() else { return here };
+        let mut there = Command::new(first);
+        there.args(rest).arg(here.get_program()).stdin(Stdio::null());
+        for (name, value) in here.get_envs() {
+            match value {
+                Some(value) => there.env(name, value),
+                None => there.env_remove(name),
+            };
+        }
+        there
+    }
+}
+
 /// A `campanile` process that serves. Killed when dropped.
 pub struct Server {
     child: Child,
@@ -64,13 +97,26 @@ impl Server {
         extra_args: &[&str],
         environment: &[(&str, &str)],
     ) -> Result<Self, String> {
+        Self::try_start_at(&Place::default(), command, data_dir, extra_args, environment)
+    }
+
+    /// The same somewhere else than on this host's own network.
+    pub fn try_start_at(
+        place: &Place,
+        command: &str,
+        data_dir: &Path,
+        extra_args: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Result<Self, String> {
         std::fs::create_dir_all(data_dir).map_err(|error| error.to_string())?;
         let ready = data_dir.join("ready");
         let _ = std::fs::remove_file(&ready);
         let log = data_dir.join("log");
         let file = std::fs::File::options().create(true).append(true).open(&log).map_err(|error| error.to_string())?;
-        let port: &[&str] = if command == "dev" { &["--port", "0"] } else { &["--listen", "127.0.0.1:0"] };
-        let mut child = campanile()
+        let listen = format!("{}:0", place.address);
+        let port: &[&str] = if command == "dev" { &["--port", "0"] } else { &["--listen", &listen] };
+        let mut child = place
+            .command()
             .arg(command)
             .args(port)
             .arg("--data-dir")
@@ -138,6 +184,18 @@ impl Server {
                 return status;
             }
             assert!(asked.elapsed() < STOP_MAX, "it does not stop: {}", self.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits until it has ended by itself; `None` if it lives on.
+    pub fn wait_end(&mut self, max: Duration) -> Option<ExitStatus> {
+        let started = Instant::now();
+        loop {
+            let ended = self.child.try_wait().expect("it can be waited for");
+            if ended.is_some() || started.elapsed() > max {
+                return ended;
+            }
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -356,6 +414,11 @@ impl Sink {
     /// From now on, these are answered on `path` in turn; the last one again and again.
     pub fn replies(&self, path: &str, replies: &[Reply]) {
         self.state.lock().unwrap().replies.insert(path.to_owned(), replies.to_vec());
+    }
+
+    /// Notes what somebody else has witnessed.
+    pub fn note(&self, delivery: Delivery) {
+        self.state.lock().unwrap().deliveries.push(delivery);
     }
 
     /// All requests so far, in order of arrival.

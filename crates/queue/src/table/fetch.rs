@@ -5,6 +5,7 @@ use super::side::{Fetch, Next};
 use super::{End, Shared};
 use campanile_model::Result;
 use campanile_model::action::Runner;
+use campanile_model::fault::{self, Point};
 use campanile_model::queue::Dispatch;
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,7 +82,9 @@ async fn take(shared: &Shared, runner: Runner, fetch: &Fetch) -> Result<Vec<Row>
         Runner::Node => include_str!("sql/take_nodes.sql"),
         Runner::Worker => include_str!("sql/take_workers.sql"),
     };
+    fault::reach(Point("queue.take.before"));
     let rows = shared.database.query(sql, &QuotaColumns::of(&fetch.quotas).params(runner)).await?;
+    fault::reach(Point("queue.take.after"));
     Ok(rows::read(&rows))
 }
 

@@ -2,6 +2,7 @@
 
 use super::rows::{Columns, storable};
 use campanile_model::error::Result;
+use campanile_model::fault::Step;
 use campanile_model::ids::{EndpointId, TenantId};
 use campanile_model::notify::{Endpoint, EventKind};
 use campanile_pg::{Done, Pool, Tx, Uuid};
@@ -33,7 +34,8 @@ pub(super) async fn put(tx: &Tx<'_>, endpoint: &Endpoint) -> Done<()> {
 pub(super) async fn delete(pool: &Pool, tenant: TenantId, id: EndpointId) -> Result<bool> {
     let what = (tenant, id);
     loop {
-        let step = pool.write(&what, |tx, (tenant, id)| Box::pin(forget(tx, *tenant, *id)));
+        let step =
+            pool.write_step(Step("delete_endpoint"), &what, |tx, (tenant, id)| Box::pin(forget(tx, *tenant, *id)));
         if let Some(was_there) = step.await? {
             return Ok(was_there);
         }

@@ -7,6 +7,7 @@
 use super::jobs::{self, Batch};
 use super::{JOBS_BELL, Locks};
 use campanile_model::error::{Error, Kind, Result};
+use campanile_model::fault::Step;
 use campanile_model::store::{JobWrite, Put};
 use campanile_pg::Pool;
 use tokio::sync::{mpsc, oneshot};
@@ -93,7 +94,7 @@ impl Writer {
 
     async fn put(&self, writes: &[JobWrite]) -> Result<Vec<Put>> {
         let batch = Batch { writes, lock: self.lock, bell: &self.bell };
-        self.pool.write(&batch, |tx, batch| Box::pin(jobs::put(tx, batch))).await
+        self.pool.write_step(Step("put_jobs"), &batch, |tx, batch| Box::pin(jobs::put(tx, batch))).await
     }
 }
 

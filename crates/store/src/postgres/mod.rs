@@ -55,6 +55,7 @@ mod rows;
 use campanile_model::capacity::{Capacity, Count, Scope};
 use campanile_model::error::{Error, Kind, Result};
 use campanile_model::execution::{Attempt, Execution, LogLine, Progress};
+use campanile_model::fault::Step;
 use campanile_model::ids::{EndpointId, ExecutionId, JobId, OperationId, TenantId};
 use campanile_model::job::Job;
 use campanile_model::limits;
@@ -174,13 +175,19 @@ impl Store for PostgresStore {
 
     async fn put_capacity(&self, capacity: Capacity) -> Result<()> {
         let what = (self.locks, capacity);
-        self.pool.write(&what, |tx, (locks, capacity)| Box::pin(capacities::put(tx, *locks, capacity))).await
+        self.pool
+            .write_step(Step("put_capacity"), &what, |tx, (locks, capacity)| {
+                Box::pin(capacities::put(tx, *locks, capacity))
+            })
+            .await
     }
 
     async fn delete_capacity(&self, tenant: TenantId, scope: Scope, name: &str) -> Result<bool> {
         let what = (tenant, scope, name.to_owned());
         self.pool
-            .write(&what, |tx, (tenant, scope, name)| Box::pin(capacities::delete(tx, *tenant, *scope, name)))
+            .write_step(Step("delete_capacity"), &what, |tx, (tenant, scope, name)| {
+                Box::pin(capacities::delete(tx, *tenant, *scope, name))
+            })
             .await
     }
 
@@ -209,7 +216,9 @@ impl Store for PostgresStore {
             return Ok(Vec::new());
         }
         let what = (shards.to_vec(), owner.to_owned());
-        self.pool.write(&what, |tx, (shards, owner)| Box::pin(shards::open(tx, shards, owner))).await
+        self.pool
+            .write_step(Step("open_shards"), &what, |tx, (shards, owner)| Box::pin(shards::open(tx, shards, owner)))
+            .await
     }
 
     async fn load_due(&self, query: &DueQuery) -> Result<Vec<PlannedJob>> {
@@ -225,8 +234,10 @@ impl Store for PostgresStore {
             return Ok(FireVerdict::Fired(Vec::new()));
         }
         let what = (self.locks, batch);
-        let (verdict, ready) =
-            self.pool.write(&what, |tx, (locks, batch)| Box::pin(executions::fire(tx, *locks, batch))).await?;
+        let (verdict, ready) = self
+            .pool
+            .write_step(Step("fire"), &what, |tx, (locks, batch)| Box::pin(executions::fire(tx, *locks, batch)))
+            .await?;
         self.tell_later(ready);
         Ok(verdict)
     }
@@ -236,7 +247,9 @@ impl Store for PostgresStore {
             return Ok(());
         }
         let what = (fences, cursors);
-        self.pool.write(&what, |tx, (fences, cursors)| Box::pin(jobs::advance(tx, fences, cursors))).await
+        self.pool
+            .write_step(Step("advance"), &what, |tx, (fences, cursors)| Box::pin(jobs::advance(tx, fences, cursors)))
+            .await
     }
 
     async fn load_waiting(&self, query: &WaitingQuery) -> Result<Vec<Waiting>> {
@@ -248,8 +261,10 @@ impl Store for PostgresStore {
             return Ok(Vec::new());
         }
         let what = (self.locks, claims);
-        let (verdicts, ready) =
-            self.pool.write(&what, |tx, (locks, claims)| Box::pin(claims::claim(tx, *locks, claims))).await?;
+        let (verdicts, ready) = self
+            .pool
+            .write_step(Step("claim"), &what, |tx, (locks, claims)| Box::pin(claims::claim(tx, *locks, claims)))
+            .await?;
         self.tell_later(ready);
         Ok(verdicts)
     }
@@ -258,14 +273,16 @@ impl Store for PostgresStore {
         if deferrals.is_empty() {
             return Ok(Vec::new());
         }
-        self.pool.write(&deferrals, |tx, deferrals| Box::pin(leases::defer(tx, deferrals))).await
+        self.pool.write_step(Step("defer"), &deferrals, |tx, deferrals| Box::pin(leases::defer(tx, deferrals))).await
     }
 
     async fn extend(&self, extensions: Vec<Extension>) -> Result<Vec<Extended>> {
         if extensions.is_empty() {
             return Ok(Vec::new());
         }
-        self.pool.write(&extensions, |tx, extensions| Box::pin(leases::extend(tx, extensions))).await
+        self.pool
+            .write_step(Step("extend"), &extensions, |tx, extensions| Box::pin(leases::extend(tx, extensions)))
+            .await
     }
 
     async fn complete(&self, completions: Vec<Completion>) -> Result<Moved> {
@@ -275,7 +292,9 @@ impl Store for PostgresStore {
         let what = (self.locks, completions);
         let mut moved = self
             .pool
-            .write(&what, |tx, (locks, completions)| Box::pin(attempts::complete(tx, *locks, completions)))
+            .write_step(crate::step::of(&what.1), &what, |tx, (locks, completions)| {
+                Box::pin(attempts::complete(tx, *locks, completions))
+            })
             .await?;
         moved.ready.append(&mut self.untold.lock());
         Ok(moved)
@@ -298,8 +317,10 @@ impl Store for PostgresStore {
             return Ok(Cancelled::default());
         }
         let what = (self.locks, batch);
-        let mut cancelled =
-            self.pool.write(&what, |tx, (locks, batch)| Box::pin(cancels::cancel(tx, *locks, batch))).await?;
+        let mut cancelled = self
+            .pool
+            .write_step(Step("cancel"), &what, |tx, (locks, batch)| Box::pin(cancels::cancel(tx, *locks, batch)))
+            .await?;
         cancelled.ready.append(&mut self.untold.lock());
         Ok(cancelled)
     }
@@ -309,7 +330,11 @@ impl Store for PostgresStore {
             return Ok(Moved::default());
         }
         let what = (tenant, replays, now);
-        self.pool.write(&what, |tx, (tenant, replays, now)| Box::pin(dead::replay(tx, *tenant, replays, *now))).await
+        self.pool
+            .write_step(Step("replay"), &what, |tx, (tenant, replays, now)| {
+                Box::pin(dead::replay(tx, *tenant, replays, *now))
+            })
+            .await
     }
 
     async fn bury(
@@ -324,7 +349,7 @@ impl Store for PostgresStore {
         }
         let what = (tenant, executions, note.to_owned(), now);
         self.pool
-            .write(&what, |tx, (tenant, executions, note, now)| {
+            .write_step(Step("bury"), &what, |tx, (tenant, executions, note, now)| {
                 Box::pin(dead::bury(tx, *tenant, executions, note, *now))
             })
             .await
@@ -384,7 +409,11 @@ impl Store for PostgresStore {
 
     async fn put_operation(&self, operation: Operation, expected: Option<OperationState>) -> Result<bool> {
         let what = (operation, expected);
-        self.pool.write(&what, |tx, (operation, expected)| Box::pin(operations::put(tx, operation, *expected))).await
+        self.pool
+            .write_step(Step("put_operation"), &what, |tx, (operation, expected)| {
+                Box::pin(operations::put(tx, operation, *expected))
+            })
+            .await
     }
 
     async fn get_operation(&self, tenant: TenantId, id: OperationId) -> Result<Option<Operation>> {
@@ -405,7 +434,9 @@ impl Store for PostgresStore {
     }
 
     async fn put_endpoint(&self, endpoint: Endpoint) -> Result<()> {
-        self.pool.write(&endpoint, |tx, endpoint| Box::pin(endpoints::put(tx, endpoint))).await
+        self.pool
+            .write_step(Step("put_endpoint"), &endpoint, |tx, endpoint| Box::pin(endpoints::put(tx, endpoint)))
+            .await
     }
 
     async fn delete_endpoint(&self, tenant: TenantId, id: EndpointId) -> Result<bool> {
@@ -429,7 +460,9 @@ impl Store for PostgresStore {
         if tried.is_empty() {
             return Ok(());
         }
-        self.pool.write(&tried, |tx, tried| Box::pin(deliveries::settle(tx, tried))).await
+        self.pool
+            .write_step(Step("settle_deliveries"), &tried, |tx, tried| Box::pin(deliveries::settle(tx, tried)))
+            .await
     }
 
     async fn list_deliveries(
@@ -445,7 +478,7 @@ impl Store for PostgresStore {
     async fn replay_delivery(&self, tenant: TenantId, endpoint: EndpointId, seq: u64, now: Timestamp) -> Result<bool> {
         let what = (tenant, endpoint, seq, now);
         self.pool
-            .write(&what, |tx, (tenant, endpoint, seq, now)| {
+            .write_step(Step("replay_delivery"), &what, |tx, (tenant, endpoint, seq, now)| {
                 Box::pin(deliveries::replay(tx, *tenant, *endpoint, *seq, *now))
             })
             .await
@@ -453,15 +486,23 @@ impl Store for PostgresStore {
 
     async fn break_watches(&self, now: Timestamp, limit: usize) -> Result<Vec<Broken>> {
         let what = (now, limit);
-        self.pool.write(&what, |tx, (now, limit)| Box::pin(watches::break_due(tx, *now, *limit))).await
+        self.pool
+            .write_step(Step("break_watches"), &what, |tx, (now, limit)| Box::pin(watches::break_due(tx, *now, *limit)))
+            .await
     }
 
     async fn forget_keys(&self, now: Timestamp, limit: usize) -> Result<usize> {
-        self.told(keys::forget(&self.pool, now, limit).await)
+        Step("forget_keys").before_commit();
+        let forgotten = self.told(keys::forget(&self.pool, now, limit).await)?;
+        Step("forget_keys").after_commit();
+        Ok(forgotten)
     }
 
     async fn mark_zone_database(&self, version: &str) -> Result<()> {
-        self.told(migrations::put_meta(&self.pool, ZONE_DATABASE, version).await)
+        Step("mark_zone_database").before_commit();
+        self.told(migrations::put_meta(&self.pool, ZONE_DATABASE, version).await)?;
+        Step("mark_zone_database").after_commit();
+        Ok(())
     }
 
     async fn status(&self) -> Result<StoreStatus> {

@@ -19,6 +19,7 @@ use super::sheet::{Ids, column};
 use crate::retention::{self, Found, Order, Sweep};
 use crate::sums::Sums;
 use campanile_model::error::Result;
+use campanile_model::fault::Step;
 use campanile_model::ids::{ExecutionId, JobId};
 use campanile_model::lifecycle::State;
 use campanile_model::limits;
@@ -75,7 +76,9 @@ pub(super) async fn prune(
     let scans = progress.lock().scans.clone();
     let found = find(pool, &order, scans).await.map_err(|failure| failure.into_error(pool.target().location()))?;
     let what = (locks.upkeep, &order, &found);
-    let deleted = pool.write(&what, |tx, (lock, order, found)| Box::pin(delete(tx, *lock, order, found))).await?;
+    let deleted = pool
+        .write_step(Step("prune"), &what, |tx, (lock, order, found)| Box::pin(delete(tx, *lock, order, found)))
+        .await?;
     // If another node is at it, this one has nothing to do.
     let Some((pruned, all)) = deleted else { return Ok(Pruned::default()) };
     if all {

@@ -57,6 +57,7 @@ mod failure;
 use campanile_model::capacity::{Capacity, Count, Scope};
 use campanile_model::error::{Error, Kind, Result};
 use campanile_model::execution::{Attempt, Execution, LogLine, Progress};
+use campanile_model::fault::Step;
 use campanile_model::ids::{EndpointId, ExecutionId, JobId, OperationId, TenantId};
 use campanile_model::job::Job;
 use campanile_model::limits;
@@ -257,7 +258,7 @@ impl Store for SqliteStore {
         if writes.is_empty() {
             return Ok(Vec::new());
         }
-        self.writer.run(writes.len(), move |c| jobs::put(c, &writes)).await
+        self.writer.step(Step("put_jobs"), writes.len(), move |c| jobs::put(c, &writes)).await
     }
 
     async fn get_jobs(&self, tenant: TenantId, keys: &[JobKey]) -> Result<Vec<Option<Job>>> {
@@ -275,12 +276,12 @@ impl Store for SqliteStore {
     }
 
     async fn put_capacity(&self, capacity: Capacity) -> Result<()> {
-        self.writer.run(1, move |c| capacities::put(c, &capacity)).await
+        self.writer.step(Step("put_capacity"), 1, move |c| capacities::put(c, &capacity)).await
     }
 
     async fn delete_capacity(&self, tenant: TenantId, scope: Scope, name: &str) -> Result<bool> {
         let name = name.to_owned();
-        self.writer.run(1, move |c| capacities::delete(c, tenant, scope, &name)).await
+        self.writer.step(Step("delete_capacity"), 1, move |c| capacities::delete(c, tenant, scope, &name)).await
     }
 
     async fn list_capacities(&self, tenant: Option<TenantId>) -> Result<Vec<Capacity>> {
@@ -305,7 +306,7 @@ impl Store for SqliteStore {
 
     async fn open_shards(&self, shards: &[ShardId], owner: &str) -> Result<Vec<ShardFence>> {
         let (shards, owner) = (shards.to_vec(), owner.to_owned());
-        self.writer.run(shards.len(), move |c| shards::open(c, &shards, &owner)).await
+        self.writer.step(Step("open_shards"), shards.len(), move |c| shards::open(c, &shards, &owner)).await
     }
 
     async fn load_due(&self, query: &DueQuery) -> Result<Vec<PlannedJob>> {
@@ -323,7 +324,7 @@ impl Store for SqliteStore {
             return Ok(FireVerdict::Fired(Vec::new()));
         }
         let rows = batch.fires.len() + batch.skips.len();
-        let (verdict, ready) = self.writer.run(rows, move |c| executions::fire(c, &batch)).await?;
+        let (verdict, ready) = self.writer.step(Step("fire"), rows, move |c| executions::fire(c, &batch)).await?;
         self.tell_later(ready);
         if let FireVerdict::Fired(fired) = &verdict {
             self.writer.note_fires(fired.len());
@@ -335,7 +336,7 @@ impl Store for SqliteStore {
         if cursors.is_empty() {
             return Ok(());
         }
-        self.writer.run(cursors.len(), move |c| jobs::advance(c, &fences, &cursors)).await
+        self.writer.step(Step("advance"), cursors.len(), move |c| jobs::advance(c, &fences, &cursors)).await
     }
 
     async fn load_waiting(&self, query: &WaitingQuery) -> Result<Vec<Waiting>> {
@@ -347,7 +348,8 @@ impl Store for SqliteStore {
         if claims.is_empty() {
             return Ok(Vec::new());
         }
-        let (verdicts, ready) = self.writer.run(claims.len(), move |c| claims::claim(c, &claims)).await?;
+        let (verdicts, ready) =
+            self.writer.step(Step("claim"), claims.len(), move |c| claims::claim(c, &claims)).await?;
         self.tell_later(ready);
         Ok(verdicts)
     }
@@ -356,21 +358,24 @@ impl Store for SqliteStore {
         if deferrals.is_empty() {
             return Ok(Vec::new());
         }
-        self.writer.run(deferrals.len(), move |c| leases::defer(c, &deferrals)).await
+        self.writer.step(Step("defer"), deferrals.len(), move |c| leases::defer(c, &deferrals)).await
     }
 
     async fn extend(&self, extensions: Vec<Extension>) -> Result<Vec<Extended>> {
         if extensions.is_empty() {
             return Ok(Vec::new());
         }
-        self.writer.run(extensions.len(), move |c| leases::extend(c, &extensions)).await
+        self.writer.step(Step("extend"), extensions.len(), move |c| leases::extend(c, &extensions)).await
     }
 
     async fn complete(&self, completions: Vec<Completion>) -> Result<Moved> {
         if completions.is_empty() {
             return Ok(Moved::default());
         }
-        let mut moved = self.writer.run(completions.len(), move |c| attempts::complete(c, &completions)).await?;
+        let mut moved = self
+            .writer
+            .step(crate::step::of(&completions), completions.len(), move |c| attempts::complete(c, &completions))
+            .await?;
         moved.ready.append(&mut self.untold.lock());
         Ok(moved)
     }
@@ -394,7 +399,8 @@ impl Store for SqliteStore {
             return Ok(Cancelled::default());
         }
         let births = cancels::births(&batch);
-        let mut cancelled = self.writer.run(batch.targets.len(), move |c| cancels::cancel(c, &batch)).await?;
+        let mut cancelled =
+            self.writer.step(Step("cancel"), batch.targets.len(), move |c| cancels::cancel(c, &batch)).await?;
         self.writer.note_fires(births);
         cancelled.ready.append(&mut self.untold.lock());
         Ok(cancelled)
@@ -404,7 +410,7 @@ impl Store for SqliteStore {
         if replays.is_empty() {
             return Ok(Moved::default());
         }
-        self.writer.run(replays.len(), move |c| dead::replay(c, tenant, &replays, now)).await
+        self.writer.step(Step("replay"), replays.len(), move |c| dead::replay(c, tenant, &replays, now)).await
     }
 
     async fn bury(
@@ -418,7 +424,7 @@ impl Store for SqliteStore {
             return Ok(Vec::new());
         }
         let note = note.to_owned();
-        self.writer.run(executions.len(), move |c| dead::bury(c, tenant, &executions, &note, now)).await
+        self.writer.step(Step("bury"), executions.len(), move |c| dead::bury(c, tenant, &executions, &note, now)).await
     }
 
     async fn dead_groups(&self, tenant: TenantId, limit: usize) -> Result<Vec<DeadGroup>> {
@@ -481,7 +487,7 @@ impl Store for SqliteStore {
         });
         let found = found.await?;
         let progress = found.progress.clone();
-        let (pruned, all) = self.writer.run(limit, move |c| prune::delete(c, &order, &found)).await?;
+        let (pruned, all) = self.writer.step(Step("prune"), limit, move |c| prune::delete(c, &order, &found)).await?;
         if all {
             *self.pruned.lock() = progress;
         }
@@ -498,7 +504,7 @@ impl Store for SqliteStore {
     }
 
     async fn put_operation(&self, operation: Operation, expected: Option<OperationState>) -> Result<bool> {
-        self.writer.run(1, move |c| operations::put(c, &operation, expected)).await
+        self.writer.step(Step("put_operation"), 1, move |c| operations::put(c, &operation, expected)).await
     }
 
     async fn get_operation(&self, tenant: TenantId, id: OperationId) -> Result<Option<Operation>> {
@@ -519,12 +525,14 @@ impl Store for SqliteStore {
     }
 
     async fn put_endpoint(&self, endpoint: Endpoint) -> Result<()> {
-        self.writer.run(1, move |c| endpoints::put(c, &endpoint)).await
+        self.writer.step(Step("put_endpoint"), 1, move |c| endpoints::put(c, &endpoint)).await
     }
 
     async fn delete_endpoint(&self, tenant: TenantId, id: EndpointId) -> Result<bool> {
         loop {
-            if let Some(was_there) = self.writer.run(1, move |c| endpoints::delete(c, tenant, id)).await? {
+            if let Some(was_there) =
+                self.writer.step(Step("delete_endpoint"), 1, move |c| endpoints::delete(c, tenant, id)).await?
+            {
                 return Ok(was_there);
             }
         }
@@ -548,7 +556,7 @@ impl Store for SqliteStore {
         if tried.is_empty() {
             return Ok(());
         }
-        self.writer.run(tried.len(), move |c| outbox::settle(c, &tried)).await
+        self.writer.step(Step("settle_deliveries"), tried.len(), move |c| outbox::settle(c, &tried)).await
     }
 
     async fn list_deliveries(
@@ -562,11 +570,11 @@ impl Store for SqliteStore {
     }
 
     async fn replay_delivery(&self, tenant: TenantId, endpoint: EndpointId, seq: u64, now: Timestamp) -> Result<bool> {
-        self.writer.run(1, move |c| outbox::replay(c, tenant, endpoint, seq, now)).await
+        self.writer.step(Step("replay_delivery"), 1, move |c| outbox::replay(c, tenant, endpoint, seq, now)).await
     }
 
     async fn break_watches(&self, now: Timestamp, limit: usize) -> Result<Vec<Broken>> {
-        self.writer.run(limit, move |c| watches::break_due(c, now, limit)).await
+        self.writer.step(Step("break_watches"), limit, move |c| watches::break_due(c, now, limit)).await
     }
 
     async fn recall(&self, tenant: TenantId, scope: &str, key: &str, now: Timestamp) -> Result<Option<(u128, Answer)>> {
@@ -575,12 +583,12 @@ impl Store for SqliteStore {
     }
 
     async fn forget_keys(&self, now: Timestamp, limit: usize) -> Result<usize> {
-        self.writer.run(limit, move |c| keys::forget(c, now, limit)).await
+        self.writer.step(Step("forget_keys"), limit, move |c| keys::forget(c, now, limit)).await
     }
 
     async fn mark_zone_database(&self, version: &str) -> Result<()> {
         let version = version.to_owned();
-        self.writer.run(1, move |c| put_meta(c, ZONE_DATABASE, &version)).await
+        self.writer.step(Step("mark_zone_database"), 1, move |c| put_meta(c, ZONE_DATABASE, &version)).await
     }
 
     async fn status(&self) -> Result<StoreStatus> {

@@ -15,6 +15,7 @@ use super::history::Fold;
 use super::known;
 use super::remembered;
 use campanile_model::error::{Error, Kind, Result};
+use campanile_model::fault::Step;
 use rusqlite::Connection;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -57,8 +58,17 @@ impl Writer {
         A: Send + 'static,
         F: FnMut(&Connection) -> Done<A> + Send + 'static,
     {
+        self.step(Step::NONE, rows, work).await
+    }
+
+    /// The same for a step of the path, at whose points tests can make the process end.
+    pub(super) async fn step<A, F>(&self, step: Step, rows: usize, work: F) -> Result<A>
+    where
+        A: Send + 'static,
+        F: FnMut(&Connection) -> Done<A> + Send + 'static,
+    {
         let (reply, answer) = oneshot::channel();
-        let command = Box::new(Write { rows, work, done: None, reply });
+        let command = Box::new(Write { step, rows, work, done: None, reply });
         let closed = || Error::new(Kind::Unavailable, "the store is closed");
         self.sender.as_ref().ok_or_else(closed)?.send(command).await.map_err(|_| closed())?;
         let lost = |_| Error::new(Kind::OutcomeUnknown, "the store stopped before it answered");
@@ -151,6 +161,7 @@ trait Command: Send {
 }
 
 struct Write<A, F> {
+    step: Step,
     rows: usize,
     work: F,
     done: Option<A>,
@@ -171,12 +182,16 @@ where
         // A panic is our bug; it must not take the store down with it.
         let result = catch_unwind(AssertUnwindSafe(|| work(connection)));
         self.done = Some(result.unwrap_or_else(|_| Err(Error::new(Kind::Bug, "a store command panicked").into()))?);
+        self.step.before_commit();
         Ok(())
     }
 
     fn answer(self: Box<Self>, verdict: Result<()>) {
         let missing = || Error::new(Kind::Bug, "a committed command has no answer");
-        let Write { done, reply, .. } = *self;
+        let Write { step, done, reply, .. } = *self;
+        if verdict.is_ok() {
+            step.after_commit();
+        }
         // Nobody waits when the caller gave up.
         let _ = reply.send(verdict.and_then(|()| done.ok_or_else(missing)));
     }

@@ -31,8 +31,7 @@ rm -rf "$folder"
 "#;
 
 /// Settings for tests. Syncing stays on: what was committed must survive.
-const SETTINGS: [&str; 4] = [
-    "listen_addresses=127.0.0.1",
+const SETTINGS: [&str; 3] = [
     "max_connections=200",
     // Their names have a limit that a deep folder passes, and TCP is what tests use.
     "unix_socket_directories=",
@@ -55,19 +54,28 @@ pub struct PrivatePostgres {
 impl PrivatePostgres {
     /// Makes a database and starts a server on a free port. Panics with what to do where that cannot be.
     pub fn start() -> Self {
-        Self::try_start().unwrap_or_else(|message| panic!("no private PostgreSQL for this test: {message}"))
+        Self::start_at(&[], "127.0.0.1")
     }
 
-    fn try_start() -> Result<Self, String> {
+    /// The same on this address, by a command that these words begin: `ip netns exec` and the name of a network. Whoever can reach
+    /// the address is let in.
+    pub fn start_at(words: &[String], address: &str) -> Self {
+        Self::try_start(words, address)
+            .unwrap_or_else(|message| panic!("no private PostgreSQL for this test: {message}"))
+    }
+
+    fn try_start(words: &[String], address: &str) -> Result<Self, String> {
         let programs = programs()?;
         let disguise = if is_root() { Some(disguise()?) } else { None };
         let folder = make_folder(disguise.as_ref())?;
         let made = initialise(&programs, &folder, disguise.as_ref());
-        let (keeper, port) = made.and_then(|()| keep(&programs, &folder, disguise.as_ref())).inspect_err(|_| {
+        let made = made.and_then(|()| let_in(&folder, address));
+        let kept = made.and_then(|()| keep(words, address, &programs, &folder, disguise.as_ref()));
+        let (keeper, port) = kept.inspect_err(|_| {
             let _ = std::fs::remove_dir_all(&folder);
         })?;
         // From here on the keeper removes the folder, also when this fails.
-        let mut server = Self { keeper, folder, url: format!("postgres://postgres@127.0.0.1:{port}/postgres") };
+        let mut server = Self { keeper, folder, url: format!("postgres://postgres@{address}:{port}/postgres") };
         server.begin()?;
         Ok(server)
     }
@@ -75,6 +83,12 @@ impl PrivatePostgres {
     /// Where it is, before and after restarts.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The process id of the server while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        let text = std::fs::read_to_string(self.folder.join("data/postmaster.pid")).ok()?;
+        text.lines().next()?.trim().parse().ok()
     }
 
     /// Stops it as a crash would, without a word to its clients, leaves it down for `pause`, and starts it again. Returns when it
@@ -200,13 +214,30 @@ fn initialise(programs: &Path, folder: &Path, disguise: Option<&Disguise>) -> Re
     output(initdb.arg(folder.join("data")).current_dir(folder)).map(drop)
 }
 
+/// Lets in whoever reaches an address that is not this host's own.
+fn let_in(folder: &Path, address: &str) -> Result<(), String> {
+    if address == "127.0.0.1" {
+        return Ok(());
+    }
+    let failed = |error| format!("cannot let others in: {error}");
+    let mut file = std::fs::File::options().append(true).open(folder.join("data/pg_hba.conf")).map_err(failed)?;
+    file.write_all(b"host all all 0.0.0.0/0 trust\n").map_err(failed)
+}
+
 /// Starts the shell that keeps the server, and says on which port that will be.
-fn keep(programs: &Path, folder: &Path, disguise: Option<&Disguise>) -> Result<(Child, u16), String> {
+fn keep(
+    before: &[String],
+    address: &str,
+    programs: &Path,
+    folder: &Path,
+    disguise: Option<&Disguise>,
+) -> Result<(Child, u16), String> {
     let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
     let port = free.map_err(|error| format!("no free port: {error}"))?.port();
     let mut keeper = Command::new("sh");
-    keeper.args(["-c", KEEPER, "sh"]).arg(folder).args(words(disguise, &programs.join("postgres")));
+    keeper.args(["-c", KEEPER, "sh"]).arg(folder).args(before).args(words(disguise, &programs.join("postgres")));
     keeper.arg("-D").arg(folder.join("data")).args(["-p", &port.to_string()]);
+    keeper.args(["-c", &format!("listen_addresses={address}")]);
     keeper.args(SETTINGS.iter().flat_map(|setting| ["-c", setting]));
     keeper.current_dir(folder).stdin(Stdio::piped()).stdout(Stdio::null());
     let keeper = keeper.spawn().map_err(|error| format!("cannot run sh: {error}"))?;

@@ -1,5 +1,6 @@
 //! Where PostgreSQL's programs are: on the path, where packages put them, or nowhere yet; then they are installed.
 
+use crate::tools::{self, Manager};
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,8 +18,8 @@ const VERSIONED: [(&str, &str, &str); 6] = [
     ("/usr/local/opt", "postgresql@", "bin"),
 ];
 
-/// Package managers: the program, what it does before, and what installs a server.
-const MANAGERS: [(&str, &[&str], &[&str]); 6] = [
+/// What installs a server.
+const MANAGERS: [Manager; 6] = [
     (
         "apt-get",
         &["update", "-q"],
@@ -37,7 +38,7 @@ pub fn programs() -> Result<PathBuf, String> {
     if let Some(found) = first_with_all(&folders) {
         return Ok(found);
     }
-    let tried = match install() {
+    let tried = match tools::install("PostgreSQL", &MANAGERS) {
         Ok(command) => match first_with_all(&self::folders()) {
             Some(found) => return Ok(found),
             None => format!("`{command}` went well, and they are still not there"),
@@ -104,43 +105,6 @@ fn first_with_all(folders: &[PathBuf]) -> Option<PathBuf> {
     let real = folder.join(NEEDED[0]).canonicalize().ok();
     let real = real.as_deref().and_then(Path::parent).filter(|folder| all(folder));
     Some(real.unwrap_or(folder).to_owned())
-}
-
-/// Installs PostgreSQL by the first package manager that is there; answers by which command, or why not.
-fn install() -> Result<String, String> {
-    let there = |program: &str| {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
-    };
-    let Some((manager, before, arguments)) = MANAGERS.into_iter().find(|(manager, ..)| there(manager)) else {
-        let names: Vec<_> = MANAGERS.iter().map(|(manager, ..)| *manager).collect();
-        return Err(format!("none of the package managers {} is there", names.join(", ")));
-    };
-    let mut words = vec![manager];
-    // brew refuses to run as root, and needs nobody's leave.
-    if manager != "brew" && !super::private::is_root() {
-        let may = Command::new("sudo").args(["-n", "true"]).stderr(Stdio::null()).status();
-        if !may.is_ok_and(|status| status.success()) {
-            return Err(format!("{manager} needs root, and sudo does not let us without a password"));
-        }
-        words.splice(0..0, ["sudo", "-n"]);
-    }
-    let shown = |arguments: &[&str]| format!("{} {}", words.join(" "), arguments.join(" "));
-    let run = |arguments: &[&str]| {
-        eprintln!("installing PostgreSQL: {}", shown(arguments));
-        let status = Command::new(words[0])
-            .args(&words[1..])
-            .args(arguments)
-            .env("DEBIAN_FRONTEND", "noninteractive")
-            .stdin(Stdio::null())
-            .status();
-        status.is_ok_and(|status| status.success())
-    };
-    // An index that cannot be renewed may still be good enough.
-    if !before.is_empty() && !run(before) {
-        eprintln!("`{}` failed; going on with what is known", shown(before));
-    }
-    if run(arguments) { Ok(shown(arguments)) } else { Err(format!("`{}` failed", shown(arguments))) }
 }
 
 #[cfg(test)]
