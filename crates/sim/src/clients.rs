@@ -129,7 +129,7 @@ impl Clients {
 fn draft(world: &World, number: usize, (from_ms, to_ms): (u64, u64)) -> JobDraft {
     let of = |count: u64| world.draw() % count;
     let schedule = match of(10) {
-        0..6 => Schedule::Every { every_ms: world.between(2, 30) * 1_000, phase_ms: of(2_000) },
+        0..6 => Schedule::Every { every_ms: world.between(1, 20) * 1_000, phase_ms: of(2_000) },
         6 | 7 => Schedule::Cron {
             expression: format!("*/{} * * * * *", [5, 10, 15, 30][of(4) as usize]),
             zone: "Europe/Berlin".into(),

@@ -29,6 +29,8 @@ pub struct Fleet {
     /// The queue that all share, where they do.
     shared: Option<Arc<MemoryQueue>>,
     slots: Vec<Slot>,
+    /// What was killed, kept so that nothing ends in good order because it is dropped.
+    graves: Mutex<Vec<Service>>,
 }
 
 struct Slot {
@@ -50,7 +52,7 @@ impl Fleet {
         let slot = |_| Slot { machine: Arc::default(), state: Mutex::default() };
         let shared = shares_queue.then(|| Arc::new(MemoryQueue::new()));
         let slots = (0..machines).map(slot).collect();
-        Arc::new(Self { world, cluster, sink: Arc::default(), shared, slots })
+        Arc::new(Self { world, cluster, sink: Arc::default(), shared, slots, graves: Mutex::default() })
     }
 
     /// How many machines there are.
@@ -159,8 +161,7 @@ impl Fleet {
         self.world.note(&process.name, format_args!("is killed"));
         self.world.sometimes("node killed");
         process.switch.set(Mode::Dead);
-        // Kept for ever, so that no destructor runs that a killed process would not run.
-        std::mem::forget(state.service.take());
+        self.graves.lock().extend(state.service.take());
         state.handle = None;
     }
 

@@ -35,8 +35,9 @@ pub mod judge;
 use clients::Clients;
 use cluster::Cluster;
 use fleet::Fleet;
+use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use world::World;
 
 /// What came of a simulation.
@@ -65,12 +66,33 @@ const PATIENCE_MS: u64 = 180_000;
 
 /// Runs one simulation; shows its trace if asked to.
 pub fn run(seed: u64, shown: bool) -> Report {
+    watch_panics();
     let world = World::new(seed, shown);
     let time = world.time.clone();
+    let before = PANICS.get();
     let (executions, arrived) = time.run(simulate(world.clone()));
+    if PANICS.get() > before {
+        world.violated("something panicked".into());
+    }
     let (hash, events) = world.digest();
     let (seen, violations) = (world.seen(), world.violations());
     Report { seed, hash, events, ms: world.time.ms(), executions, arrived, seen, violations }
+}
+
+thread_local! {
+    static PANICS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Counts panics, wherever they are caught.
+fn watch_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            PANICS.set(PANICS.get() + 1);
+            before(info);
+        }));
+    });
 }
 
 async fn simulate(world: Arc<World>) -> (usize, usize) {
@@ -85,7 +107,7 @@ async fn simulate(world: Arc<World>) -> (usize, usize) {
     (0..machines).for_each(|at| fleet.start(at));
     let ends_ms = (until_ms / 2, until_ms + 20_000);
     let clients = Clients::new(fleet.clone(), ends_ms);
-    let jobs = world.between(3, 15);
+    let jobs = world.between(4, 20);
     tokio::spawn(clients.clone().run(jobs, until_ms * 3 / 4));
     nemesis::run(fleet.clone(), faults, until_ms).await;
     nemesis::heal(&fleet);
