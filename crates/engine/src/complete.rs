@@ -242,7 +242,8 @@ fn settle(finished: Finished, seed: u64) -> Settled {
         outcome: outcome.attempt_outcome(),
         started_at,
         finished_at: ended.finished_at,
-        wake_at: settled.wake_at,
+        // Should the clock have gone back since it was claimed: nothing starts before its instant.
+        wake_at: settled.wake_at.max(dispatch.fire_at),
         attempt: settled.attempt,
         error,
         response,
