@@ -307,11 +307,23 @@ impl Store for SimStore {
         self.read("progress", self.world.store.progress(tenant, execution)).await
     }
 
-    async fn list_logs(&self, tenant: TenantId, execution: ExecutionId, after: u64, limit: usize) -> Result<Vec<(u64, LogLine)>> {
+    async fn list_logs(
+        &self,
+        tenant: TenantId,
+        execution: ExecutionId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<(u64, LogLine)>> {
         self.read("list_logs", self.world.store.list_logs(tenant, execution, after, limit)).await
     }
 
-    async fn list_skips(&self, tenant: TenantId, job: JobId, within: Option<(Timestamp, Timestamp)>, limit: usize) -> Result<Vec<Skip>> {
+    async fn list_skips(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        within: Option<(Timestamp, Timestamp)>,
+        limit: usize,
+    ) -> Result<Vec<Skip>> {
         self.read("list_skips", self.world.store.list_skips(tenant, job, within, limit)).await
     }
 
@@ -323,7 +335,12 @@ impl Store for SimStore {
         self.read("get_operation", self.world.store.get_operation(tenant, id)).await
     }
 
-    async fn list_operations(&self, tenant: TenantId, before: Option<OperationId>, limit: usize) -> Result<Page<Operation>> {
+    async fn list_operations(
+        &self,
+        tenant: TenantId,
+        before: Option<OperationId>,
+        limit: usize,
+    ) -> Result<Page<Operation>> {
         self.read("list_operations", self.world.store.list_operations(tenant, before, limit)).await
     }
 
@@ -335,11 +352,22 @@ impl Store for SimStore {
         self.read("list_endpoints", self.world.store.list_endpoints(tenant)).await
     }
 
-    async fn load_deliveries(&self, now: Timestamp, except: &[EndpointId], limit: usize) -> Result<Vec<(Delivery, Endpoint)>> {
+    async fn load_deliveries(
+        &self,
+        now: Timestamp,
+        except: &[EndpointId],
+        limit: usize,
+    ) -> Result<Vec<(Delivery, Endpoint)>> {
         self.read("load_deliveries", self.world.store.load_deliveries(now, except, limit)).await
     }
 
-    async fn list_deliveries(&self, tenant: TenantId, endpoint: EndpointId, before: Option<u64>, limit: usize) -> Result<Page<Delivery>> {
+    async fn list_deliveries(
+        &self,
+        tenant: TenantId,
+        endpoint: EndpointId,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Page<Delivery>> {
         self.read("list_deliveries", self.world.store.list_deliveries(tenant, endpoint, before, limit)).await
     }
 
@@ -367,7 +395,13 @@ impl Store for SimStore {
         self.write("replay", async move { s.replay(tenant, replays, now).await }, |_| {}).await
     }
 
-    async fn bury(&self, tenant: TenantId, executions: Vec<ExecutionId>, note: &str, now: Timestamp) -> Result<Vec<Applied>> {
+    async fn bury(
+        &self,
+        tenant: TenantId,
+        executions: Vec<ExecutionId>,
+        note: &str,
+        now: Timestamp,
+    ) -> Result<Vec<Applied>> {
         let (s, note) = (self.world.store.clone(), note.to_owned());
         self.write("bury", async move { s.bury(tenant, executions, &note, now).await }, |_| {}).await
     }

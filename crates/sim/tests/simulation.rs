@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 const SEEDS: Range<u64> = 0..200;
 
 /// What must be reached by these seeds: a simulation that never gets there proves nothing.
-const SOMETIMES: [&str; 27] = [
+const SOMETIMES: [&str; 29] = [
     "attempt failed and tried again",
     "attempt lost with its node",
     "bell not heard",
@@ -40,11 +40,15 @@ const SOMETIMES: [&str; 27] = [
     "target saw an execution again",
     "unknown commit that did not happen",
     "unknown commit that happened",
+    "write done after its node had died",
     "zombie refused to complete",
+    "zombie refused to fire",
 ];
 
-/// So many that fail are enough.
-const FAILED_MAX: usize = 4;
+/// So many that fail are enough; of a planted bug, one.
+fn failed_max() -> usize {
+    if set("CAMPANILE_BUG").is_some() { 1 } else { 4 }
+}
 
 fn set(name: &str) -> Option<String> {
     std::env::var(name).ok()
@@ -68,7 +72,7 @@ fn run_all(seeds: Range<u64>) -> Vec<Report> {
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                while failed.load(Ordering::Relaxed) < FAILED_MAX {
+                while failed.load(Ordering::Relaxed) < failed_max() {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     if seed >= seeds.end {
                         return;
@@ -108,7 +112,7 @@ fn seeds() {
     if seeds.is_none() {
         let missing: Vec<_> = SOMETIMES.iter().filter(|what| !seen.contains_key(**what)).collect();
         assert!(missing.is_empty(), "never reached: {missing:?}");
-        assert!(executions > 8_000, "only {executions} executions");
+        assert!(executions > 12_000, "only {executions} executions");
     }
 }
 
