@@ -19,7 +19,7 @@ use campanile_model::queue::Dispatch;
 use campanile_model::{ExecutionId, TenantId, Timestamp};
 use parking_lot::Mutex;
 use pool::Pool;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use target::{Target, Turn};
@@ -39,8 +39,9 @@ type Name = (TenantId, Arc<str>);
 
 #[derive(Default)]
 struct State {
-    pools: HashMap<Name, Pool>,
-    targets: HashMap<Name, Target>,
+    // In order, so that whom a refresh calls does not depend on chance.
+    pools: BTreeMap<Name, Pool>,
+    targets: BTreeMap<Name, Target>,
 }
 
 /// What became of a batch.
@@ -85,7 +86,7 @@ impl Gate {
         let mut state = self.state.lock();
         let was_closed: Vec<Name> = state.closed().cloned().collect();
         let mut pools = std::mem::take(&mut state.pools);
-        let mut limited: HashMap<Name, &Capacity> = HashMap::new();
+        let mut limited: BTreeMap<Name, &Capacity> = BTreeMap::new();
         for capacity in capacities {
             let name = (capacity.tenant, Arc::from(capacity.name.as_str()));
             match capacity.scope {

@@ -314,8 +314,7 @@ fn redefine(ctx: &Context, tenant: TenantId, draft: &JobDraft, old: &Job) -> Res
     }
     let same_fires = (&job.plan, job.window, job.spread_ms) == (&old.plan, old.window, old.spread_ms);
     if same_fires && job.state == old.state {
-        // It cannot have passed the change (see `shard`), so that nothing after the change is left to the older version.
-        job.cursor = old.cursor;
+        job.cursor = cursor_at_change(&job, old)?;
         let skip = owed(&job, old, Reason::StaleVersion).filter(|_| old.state == JobState::Paused);
         return Ok((job, skip));
     }
@@ -414,6 +413,24 @@ fn owed(job: &Job, old: &Job, reason: Reason) -> Option<Skip> {
     }
     let from = old.cursor.next_fire_at.filter(|&at| at <= job.updated_at)?;
     Some(skipped(job, from, reason))
+}
+
+/// The cursor of a job whose fires stay the same. It must not have passed the change, so that nothing after that is left to the
+/// older version: see `shard`. The owner's clock decided about that, and may have been ahead of the one that says when the
+/// change was; then it goes back to the first fire after the change. What has run by now exists, and does not run again.
+fn cursor_at_change(job: &Job, old: &Job) -> Result<Cursor> {
+    let plan = decode(&job.plan)?;
+    let Some(first) = job.cursor_after(&plan, job.updated_at, None).next_fire_at else { return Ok(old.cursor) };
+    let Some(left) = old.cursor.fires_left else {
+        let next = old.cursor.next_fire_at.map_or(first, |next| next.min(first));
+        return Ok(Cursor { next_fire_at: Some(next), fires_left: None });
+    };
+    // Those that were counted too early count again. After the last one nobody knows how many that were.
+    let Some(next) = old.cursor.next_fire_at.filter(|&next| next > first) else { return Ok(old.cursor) };
+    let offset = job.spread_offset_ms() as i64;
+    let (from, to) = (first.saturating_add_ms(-1 - offset), next.saturating_add_ms(-1 - offset));
+    let counted = plan.count(from, to, limits::CATCH_UP_FIRES_MAX as u64) as u32;
+    Ok(Cursor { next_fire_at: Some(first), fires_left: Some(left.saturating_add(counted)) })
 }
 
 /// Fires left under `max_fires` once those up to a change are counted, which the stored cursor may not have done yet.

@@ -12,6 +12,7 @@ use crate::fire::stopped;
 use crate::pulse::Bells;
 use campanile_model::action::Runner;
 use campanile_model::execution::{AttemptError, Outcome};
+use campanile_model::fault::{Bug, planted};
 use campanile_model::store::{RunningAttempt, WaitingQuery};
 use campanile_model::{ExecutionId, Result, Timestamp, limits};
 use std::collections::HashSet;
@@ -49,14 +50,14 @@ pub async fn run(
             if expired && leases_count && keeper {
                 end(&ctx, ctx.store.load_expired(now, limits::WRITE_ITEMS_MAX).await?, now, &done).await;
             }
-            if mono >= orphans_due_ms && keeper {
+            if mono >= orphans_due_ms && keeper && !planted(Bug("orphans_not_reaped")) {
                 orphans_due_ms = mono + ORPHANS_MS;
                 if reap_orphans(&ctx, now, &done).await? >= limits::WRITE_ITEMS_MAX {
                     orphans_due_ms = mono;
                 }
             }
             // At most one sweep per period, so that what is being claimed just now is not published over and over.
-            if mono >= republish_due_ms {
+            if mono >= republish_due_ms && !planted(Bug("lost_not_republished")) {
                 republish_due_ms = mono + LOST_MS.0;
                 position = republish(&ctx, now, position, &dispatcher).await?;
             }

@@ -455,3 +455,20 @@ async fn a_target_has_slots_and_a_rate() {
     let starts: Vec<i64> = rig.seen().iter().map(|s| s.at.millis()).collect();
     assert!(starts.windows(2).all(|w| w[1] - w[0] >= 450), "{starts:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_finds_the_fires_that_a_clock_ahead_has_passed() {
+    let rig = Rig::new().await;
+    let at = rig.now().saturating_add_ms(30_000);
+    let draft = worker_draft("ahead", Schedule::At { at });
+    let job = rig.create(draft.clone()).await;
+    // The owner's clock is ahead: it fires, and its cursor passes the instant.
+    rig.clock.jump(60_000);
+    rig.pass(2_500).await;
+    assert_eq!(rig.executions(job.id).await.len(), 1);
+    rig.clock.jump(-60_000);
+    rig.replace(job.id, JobDraft { payload: "2".into(), ..draft }).await;
+    rig.pass(28_000).await;
+    let pulled = rig.pull_one("w-1").await;
+    assert_eq!((&*pulled.granted.payload, pulled.granted.fire_at), ("2", at), "by the job as it is now");
+}

@@ -223,7 +223,8 @@ pub(super) fn over(sheet: &mut Sheet<'_>, (job, execution): (JobId, ExecutionId)
 /// Whoever waited has its turn.
 fn release(sheet: &mut Sheet<'_>, id: ExecutionId, now: Timestamp) -> Done<()> {
     let record = sheet.change(id, Event::Unhold, (now, None), None)?;
-    (record.reason, record.wake_at) = (None, now);
+    // Not before its instant, should the clock have gone back since it was held.
+    (record.reason, record.wake_at) = (None, now.max(record.of.fire_at));
     record.touch(Shape::Whole);
     let waiting = record.waiting();
     sheet.ready.push(waiting);

@@ -18,6 +18,7 @@ use super::watches;
 use crate::rules::{after, in_order, lease_ms, time_limit_ms};
 use campanile_model::action::{ActionKind, ActionSpec};
 use campanile_model::execution::Reason;
+use campanile_model::fault::{Bug, planted};
 use campanile_model::ids::{ExecutionId, FireKind};
 use campanile_model::job::JobState;
 use campanile_model::lifecycle::{self, Event, State};
@@ -80,8 +81,9 @@ fn begin(
     granted: &Granted,
 ) -> Done<()> {
     statement.raw_bind_parameter(1, claim.execution.as_bytes())?;
-    statement.raw_bind_parameter(2, lifecycle::sources(Event::Claim).mask())?;
-    statement.raw_bind_parameter(3, claim.attempt)?;
+    let unguarded = planted(Bug("claim_unguarded"));
+    statement.raw_bind_parameter(2, if unguarded { u16::MAX } else { lifecycle::sources(Event::Claim).mask() })?;
+    statement.raw_bind_parameter(3, if unguarded { candidate.attempt } else { claim.attempt })?;
     statement.raw_bind_parameter(4, lifecycle::target(Event::Claim).code())?;
     statement.raw_bind_parameter(5, granted.fence.fence as i64)?;
     statement.raw_bind_parameter(6, &*claim.worker)?;
@@ -155,10 +157,11 @@ impl<'c> Judge<'c> {
             let wake_at = columns.instant()?;
             let candidate = Current::read(&mut columns, claim.execution, &mut self.texts)?;
             let allowed = lifecycle::sources(Event::Claim).contains(candidate.state);
-            if !allowed || candidate.attempt != claim.attempt {
+            let taken = candidate.state == lifecycle::target(Event::Claim) && planted(Bug("claim_unguarded"));
+            if !taken && (!allowed || candidate.attempt != claim.attempt) {
                 return Ok(Judged::Stale(candidate.state));
             }
-            if wake_at > claim.now {
+            if wake_at > claim.now && !taken && !planted(Bug("early_unguarded")) {
                 return Ok(Judged::Early(wake_at, candidate.state));
             }
             let of = &candidate.of;

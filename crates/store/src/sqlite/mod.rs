@@ -127,7 +127,7 @@ const ZONE_DATABASE: &str = "zone_database";
 /// A store in an SQLite file. Dropping it finishes what was sent to it and closes the file.
 pub struct SqliteStore {
     // In this order they are dropped: the writer is the last to close the file, and so folds the log into it.
-    _checkpointer: Checkpointer,
+    _checkpointer: Option<Checkpointer>,
     readers: Readers,
     writer: Writer,
     due: Arc<due::Rest>,
@@ -135,7 +135,7 @@ pub struct SqliteStore {
     untold: Mutex<Vec<Waiting>>,
     pruned: Mutex<prune::Progress>,
     location: Arc<str>,
-    _lock: Lock,
+    _lock: Option<Lock>,
 }
 
 impl SqliteStore {
@@ -154,14 +154,38 @@ impl SqliteStore {
         let readers = Readers::start(readers, location.clone())?;
         let checkpointer = Checkpointer::start(checkpointer, COPY_PAGES)?;
         Ok(Self {
-            _checkpointer: checkpointer,
+            _checkpointer: Some(checkpointer),
             readers,
             writer,
             due: Arc::default(),
             untold: Mutex::default(),
             pruned: Mutex::default(),
             location,
-            _lock: lock,
+            _lock: Some(lock),
+        })
+    }
+
+    /// A new store in memory, without threads: every call runs within its first poll, so that a simulation on one thread
+    /// repeats exactly. One per thread at a time, because what the writer remembers belongs to its thread. For tests.
+    #[doc(hidden)]
+    pub fn inline() -> Result<Self> {
+        let location: Arc<str> = "memory".into();
+        let failed = |error| classify(&error, &location);
+        let connection = Connection::open_in_memory().map_err(failed)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+        migrations::migrate(&connection, &location)?;
+        known::forget();
+        remembered::forget();
+        let connection = Arc::new(Mutex::new(connection));
+        Ok(Self {
+            _checkpointer: None,
+            readers: Readers::inline(connection.clone(), location.clone()),
+            writer: Writer::inline(connection, location.to_string()),
+            due: Arc::default(),
+            untold: Mutex::default(),
+            pruned: Mutex::default(),
+            location,
+            _lock: None,
         })
     }
 

@@ -22,6 +22,8 @@ pub(super) struct Readers {
     sender: Option<mpsc::Sender<Query>>,
     threads: Vec<JoinHandle<()>>,
     location: Arc<str>,
+    /// A connection that is used by whoever calls, in place of the threads.
+    inline: Option<Arc<Mutex<Connection>>>,
 }
 
 impl Readers {
@@ -42,7 +44,12 @@ impl Readers {
             let thread = std::thread::Builder::new().name(format!("store-reader-{i}")).spawn(run);
             threads.push(thread.map_err(|e| Error::new(Kind::Unavailable, format!("cannot start a reader: {e}")))?);
         }
-        Ok(Self { sender: Some(sender), threads, location })
+        Ok(Self { sender: Some(sender), threads, location, inline: None })
+    }
+
+    /// Reads on the caller's thread.
+    pub(super) fn inline(connection: Arc<Mutex<Connection>>, location: Arc<str>) -> Self {
+        Self { sender: None, threads: Vec::new(), location, inline: Some(connection) }
     }
 
     /// Runs `work` in a read transaction.
@@ -51,6 +58,9 @@ impl Readers {
         A: Send + 'static,
         F: FnOnce(&Connection) -> Done<A> + Send + 'static,
     {
+        if let Some(connection) = &self.inline {
+            return snapshot(&connection.lock(), work).map_err(|failure| failure.into_error(&self.location));
+        }
         let (reply, answer) = oneshot::channel();
         let location = self.location.clone();
         let query: Query = Box::new(move |connection| {

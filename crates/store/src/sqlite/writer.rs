@@ -16,6 +16,7 @@ use super::known;
 use super::remembered;
 use campanile_model::error::{Error, Kind, Result};
 use campanile_model::fault::Step;
+use parking_lot::Mutex;
 use rusqlite::Connection;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -35,6 +36,13 @@ pub(super) struct Writer {
     sender: Option<mpsc::Sender<Box<dyn Command>>>,
     thread: Option<JoinHandle<()>>,
     tail: Arc<AtomicUsize>,
+    inline: Option<Inline>,
+}
+
+/// A connection that is used by whoever calls, in place of the thread.
+struct Inline {
+    connection: Arc<Mutex<Connection>>,
+    location: String,
 }
 
 impl Writer {
@@ -46,7 +54,12 @@ impl Writer {
         let run = move || Loop { connection, location, receiver, fold }.run();
         let thread = std::thread::Builder::new().name("store-writer".into()).spawn(run);
         let thread = thread.map_err(|e| Error::new(Kind::Unavailable, format!("cannot start the writer: {e}")))?;
-        Ok(Self { sender: Some(sender), thread: Some(thread), tail })
+        Ok(Self { sender: Some(sender), thread: Some(thread), tail, inline: None })
+    }
+
+    /// Writes on the caller's thread, each command in a transaction of its own. The history stays in its tail.
+    pub(super) fn inline(connection: Arc<Mutex<Connection>>, location: String) -> Self {
+        Self { sender: None, thread: None, tail: Arc::default(), inline: Some(Inline { connection, location }) }
     }
 
     /// Runs `work` in a transaction with others and answers after its commit. `work` may run more than once, each time
@@ -69,6 +82,10 @@ impl Writer {
     {
         let (reply, answer) = oneshot::channel();
         let command = Box::new(Write { step, rows, work, done: None, reply });
+        if let Some(Inline { connection, location }) = &self.inline {
+            settle(&connection.lock(), vec![command], location);
+            return answer.await.unwrap_or_else(|_| Err(Error::new(Kind::Bug, "a store command was not answered")));
+        }
         let closed = || Error::new(Kind::Unavailable, "the store is closed");
         self.sender.as_ref().ok_or_else(closed)?.send(command).await.map_err(|_| closed())?;
         let lost = |_| Error::new(Kind::OutcomeUnknown, "the store stopped before it answered");

@@ -157,6 +157,7 @@ macro_rules! store_suite {
                     allowed_runs_run_side_by_side,
                     skip_skips_while_another_run_is_not_over,
                     buffer_one_holds_one,
+                    a_turn_does_not_start_a_run_before_its_instant,
                     buffer_all_holds_all_and_releases_in_order,
                     no_more_wait_than_the_limit,
                     a_batch_is_judged_in_its_order,

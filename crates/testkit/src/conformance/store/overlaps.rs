@@ -90,6 +90,18 @@ pub async fn skip_skips_while_another_run_is_not_over(store: Fixture) {
     assert_eq!(store.completed(instant).await, Applied::Stale { state: State::Skipped });
 }
 
+/// The clock went back after a run was held: it has its turn, and still waits for its instant.
+pub async fn a_turn_does_not_start_a_run_before_its_instant(store: Fixture) {
+    let (_, ids) = runs(&store, Overlap::BufferAll, 2).await;
+    let first = granted(store.claimed(ids[0], 0, LATE).await);
+    assert_eq!(store.claimed(ids[1], 0, LATE).await, Claimed::Held { by: ids[0], cancel: false });
+    let done = g::complete(&first, Event::Succeed, AttemptOutcome::Succeeded, at(0));
+    let moved = store.complete(vec![done]).await.unwrap();
+    assert_eq!(moved.ready[0].wake_at, at(1));
+    assert_eq!(store.claimed(ids[1], 0, at(0)).await, Claimed::Early { wake_at: at(1) });
+    granted(store.claimed(ids[1], 0, at(1)).await);
+}
+
 /// One waits, further ones are skipped; the end of the run releases the one.
 pub async fn buffer_one_holds_one(store: Fixture) {
     let (job, ids) = runs(&store, Overlap::BufferOne, 5).await;

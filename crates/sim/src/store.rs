@@ -1,0 +1,458 @@
+//! The real store as one process sees it: over a network that is slow, cut, or silent about what became of a write.
+//!
+//! A read is lost with its caller. A write is on its way by itself: it may be done when its caller is long dead, and in what
+//! order the store does two of them is a matter of chance.
+
+use crate::monitor;
+use crate::process::Process;
+use crate::switch::Mode;
+use crate::world::World;
+use campanile_model::capacity::{Capacity, Count, Scope};
+use campanile_model::error::{Error, Kind, Result};
+use campanile_model::execution::{Attempt, Execution, LogLine, Progress};
+use campanile_model::ids::{EndpointId, ExecutionId, JobId, OperationId, TenantId};
+use campanile_model::job::Job;
+use campanile_model::notify::{Broken, Delivery, Endpoint, Tried};
+use campanile_model::operation::{Operation, OperationState};
+use campanile_model::shard::{ShardFence, ShardId};
+use campanile_model::stats::{Rollup, StatsQuery};
+use campanile_model::store::{
+    Answer, Applied, CancelBatch, Cancelled, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DeadGroup,
+    Deferral, DueQuery, ExecutionPage, ExecutionQuery, Extended, Extension, FireBatch, FireVerdict, JobKey, JobQuery,
+    JobWrite, Moved, Page, PlannedJob, Pruned, Pulse, Put, Replay, Retention, RunningAttempt, ShardOwner, Skip, Store,
+    StoreStatus, Waiting, WaitingQuery,
+};
+use campanile_model::time::Timestamp;
+use std::fmt::Debug;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The store as one process sees it.
+pub struct SimStore {
+    /// The world, with the store itself.
+    pub world: Arc<World>,
+    /// Who.
+    pub process: Arc<Process>,
+}
+
+/// What becomes of a write.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Fate {
+    Done,
+    Refused,
+    UnknownDone,
+    UnknownUndone,
+}
+
+/// How long a call to a store that cannot be reached takes before it fails.
+const CUT_OFF_MS: (u64, u64) = (5, 1_500);
+
+impl SimStore {
+    fn fate(&self, is_write: bool) -> Fate {
+        let odds = self.world.odds.lock().clone();
+        let fates = [
+            (odds.refused, Fate::Refused),
+            (odds.unknown_done, Fate::UnknownDone),
+            (odds.unknown_undone, Fate::UnknownUndone),
+        ];
+        let mut drawn = self.world.draw() % 1_000;
+        for (thousandths, fate) in fates {
+            if drawn < thousandths {
+                return if is_write { fate } else { Fate::Refused };
+            }
+            drawn -= thousandths;
+        }
+        Fate::Done
+    }
+
+    /// How long a message takes, one way.
+    fn latency_ms(&self) -> u64 {
+        let slow = self.world.odds.lock().slow;
+        match self.world.chance(slow) {
+            true => self.world.between(100, 6_000),
+            false => self.world.between(0, 4),
+        }
+    }
+
+    fn unavailable(&self, verb: &str) -> Error {
+        self.world.sometimes("store refused a call");
+        self.world.note(&self.process.name, format_args!("{verb} refused"));
+        Error::new(Kind::Unavailable, "the store cannot be reached")
+    }
+
+    fn unknown(&self, verb: &str) -> Error {
+        self.world.note(&self.process.name, format_args!("{verb} unknown"));
+        Error::new(Kind::OutcomeUnknown, "the connection broke before the answer")
+    }
+
+    async fn read<T: Debug>(&self, verb: &str, call: impl Future<Output = Result<T>>) -> Result<T> {
+        self.process.switch.pass().await;
+        let (fate, there_ms, back_ms) = (self.fate(false), self.latency_ms(), self.latency_ms());
+        self.world.time.sleep(there_ms).await;
+        if fate == Fate::Refused || !self.process.has_store() {
+            let cut_ms = self.world.between(CUT_OFF_MS.0, CUT_OFF_MS.1);
+            self.world.time.sleep(cut_ms).await;
+            self.process.switch.pass().await;
+            return Err(self.unavailable(verb));
+        }
+        let answer = call.await;
+        note(&self.world, &self.process.name, verb, &answer);
+        self.world.time.sleep(back_ms).await;
+        self.process.switch.pass().await;
+        answer
+    }
+
+    /// Sends a write. `judge` sees its answer at the moment when it is done.
+    async fn write<T: Debug + Send + 'static>(
+        &self,
+        verb: &'static str,
+        call: impl Future<Output = Result<T>> + Send + 'static,
+        judge: impl FnOnce(&T) + Send + 'static,
+    ) -> Result<T> {
+        self.process.switch.pass().await;
+        let (fate, there_ms, back_ms) = (self.fate(true), self.latency_ms(), self.latency_ms());
+        if fate == Fate::Refused || !self.process.has_store() {
+            let cut_ms = self.world.between(CUT_OFF_MS.0, CUT_OFF_MS.1);
+            self.world.time.sleep(cut_ms).await;
+            self.process.switch.pass().await;
+            return Err(self.unavailable(verb));
+        }
+        let (tell, told) = oneshot::channel();
+        let (world, process) = (self.world.clone(), self.process.clone());
+        tokio::spawn(async move {
+            world.time.sleep(there_ms).await;
+            let lost_on_the_way = process.switch.mode() == Mode::Dead && world.chance(500);
+            if fate == Fate::UnknownUndone || lost_on_the_way {
+                world.sometimes("unknown commit that did not happen");
+                return;
+            }
+            if process.switch.mode() == Mode::Dead {
+                world.sometimes("write done after its node had died");
+            }
+            let answer = call.await;
+            note(&world, &process.name, verb, &answer);
+            if let Ok(answer) = &answer {
+                judge(answer);
+            }
+            world.time.sleep(back_ms).await;
+            // Nobody listens where the caller gave up.
+            let _ = tell.send(answer);
+        });
+        let answer = told.await;
+        self.process.switch.pass().await;
+        match answer {
+            Ok(Ok(_)) if fate == Fate::UnknownDone || !self.process.has_store() => {
+                self.world.sometimes("unknown commit that happened");
+                Err(self.unknown(verb))
+            }
+            Ok(answer) => answer,
+            Err(_) => Err(self.unknown(verb)),
+        }
+    }
+}
+
+/// Notes an answer; an error that no fault explains is a bug.
+fn note<T: Debug>(world: &World, who: &str, verb: &str, answer: &Result<T>) {
+    let text = format!("{answer:?}");
+    world.note(who, format_args!("{verb} {:016x}", xxh3_64(text.as_bytes())));
+    if let Err(error) = answer
+        && !(error.kind() == Kind::Conflict && verb == "advance")
+    {
+        world.violated(format!("{who}: the store answered {verb} with {error:?}"));
+    }
+}
+
+#[async_trait::async_trait]
+impl Store for SimStore {
+    async fn rung(&self) {
+        self.world.rung.notified().await;
+        self.process.switch.pass().await;
+    }
+
+    async fn open_shards(&self, shards: &[ShardId], owner: &str) -> Result<Vec<ShardFence>> {
+        let (s, shards, owner) = (self.world.store.clone(), shards.to_vec(), owner.to_owned());
+        let (world, count) = (self.world.clone(), shards.len());
+        world.note(&self.process.name, format_args!("opens {count} shards"));
+        let judge = move |fences: &Vec<ShardFence>| monitor::opened(&world, fences);
+        self.write("open_shards", async move { s.open_shards(&shards, &owner).await }, judge).await
+    }
+
+    async fn fire(&self, batch: FireBatch) -> Result<FireVerdict> {
+        let s = self.world.store.clone();
+        let (world, who, seen) = (self.world.clone(), self.process.name.clone(), batch.clone());
+        let judge = move |verdict: &FireVerdict| monitor::fired(&world, &who, &seen, verdict);
+        self.write("fire", async move { s.fire(batch).await }, judge).await
+    }
+
+    async fn advance(&self, fences: Arc<[ShardFence]>, cursors: Vec<CursorMove>) -> Result<()> {
+        let s = self.world.store.clone();
+        self.write("advance", async move { s.advance(fences, cursors).await }, |()| {}).await
+    }
+
+    async fn claim(&self, claims: Vec<Claim>) -> Result<Vec<Claimed>> {
+        let s = self.world.store.clone();
+        let (world, who, seen) = (self.world.clone(), self.process.name.clone(), claims.clone());
+        let error_ms = self.process.clock.error_ms();
+        let judge = move |verdicts: &Vec<Claimed>| monitor::claimed(&world, &who, error_ms, &seen, verdicts);
+        self.write("claim", async move { s.claim(claims).await }, judge).await
+    }
+
+    async fn complete(&self, completions: Vec<Completion>) -> Result<Moved> {
+        let s = self.world.store.clone();
+        let (world, who, seen) = (self.world.clone(), self.process.name.clone(), completions.clone());
+        let judge = move |moved: &Moved| monitor::completed(&world, &who, &seen, moved);
+        self.write("complete", async move { s.complete(completions).await }, judge).await
+    }
+
+    async fn put_jobs(&self, writes: Vec<JobWrite>) -> Result<Vec<Put>> {
+        let s = self.world.store.clone();
+        let (world, known) = (self.world.clone(), writes.iter().map(|write| (write.job.id, write.job.overlap)));
+        let known: Vec<_> = known.collect();
+        let judge = move |_: &Vec<Put>| {
+            known.into_iter().for_each(|(job, overlap)| world.monitor.lock().knows_job(job, overlap));
+            let unheard = world.odds.lock().unheard;
+            if world.chance(unheard) {
+                world.sometimes("bell not heard");
+            } else {
+                world.rung.notify_waiters();
+            }
+        };
+        self.write("put_jobs", async move { s.put_jobs(writes).await }, judge).await
+    }
+
+    async fn get_jobs(&self, tenant: TenantId, keys: &[JobKey]) -> Result<Vec<Option<Job>>> {
+        self.read("get_jobs", self.world.store.get_jobs(tenant, keys)).await
+    }
+
+    async fn recall(&self, tenant: TenantId, scope: &str, key: &str, now: Timestamp) -> Result<Option<(u128, Answer)>> {
+        self.read("recall", self.world.store.recall(tenant, scope, key, now)).await
+    }
+
+    async fn list_jobs(&self, query: &JobQuery) -> Result<Page<Job>> {
+        self.read("list_jobs", self.world.store.list_jobs(query)).await
+    }
+
+    async fn load_resumable(&self, now: Timestamp, limit: usize) -> Result<Vec<Job>> {
+        self.read("load_resumable", self.world.store.load_resumable(now, limit)).await
+    }
+
+    async fn put_capacity(&self, capacity: Capacity) -> Result<()> {
+        let s = self.world.store.clone();
+        self.write("put_capacity", async move { s.put_capacity(capacity).await }, |_| {}).await
+    }
+
+    async fn delete_capacity(&self, tenant: TenantId, scope: Scope, name: &str) -> Result<bool> {
+        let (s, name) = (self.world.store.clone(), name.to_owned());
+        self.write("delete_capacity", async move { s.delete_capacity(tenant, scope, &name).await }, |_| {}).await
+    }
+
+    async fn list_capacities(&self, tenant: Option<TenantId>) -> Result<Vec<Capacity>> {
+        self.read("list_capacities", self.world.store.list_capacities(tenant)).await
+    }
+
+    async fn counts(&self, tenant: Option<TenantId>) -> Result<Vec<Count>> {
+        self.read("counts", self.world.store.counts(tenant)).await
+    }
+
+    async fn pulse(&self, now: Timestamp) -> Result<Pulse> {
+        self.read("pulse", self.world.store.pulse(now)).await
+    }
+
+    async fn list_shards(&self) -> Result<Vec<ShardOwner>> {
+        self.read("list_shards", self.world.store.list_shards()).await
+    }
+
+    async fn load_due(&self, query: &DueQuery) -> Result<Vec<PlannedJob>> {
+        self.read("load_due", self.world.store.load_due(query)).await
+    }
+
+    async fn load_changed(&self, since: ChangeSeq, limit: usize) -> Result<Changes> {
+        self.read("load_changed", self.world.store.load_changed(since, limit)).await
+    }
+
+    async fn load_waiting(&self, query: &WaitingQuery) -> Result<Vec<Waiting>> {
+        self.read("load_waiting", self.world.store.load_waiting(query)).await
+    }
+
+    async fn load_running(&self, executions: &[ExecutionId]) -> Result<Vec<Option<RunningAttempt>>> {
+        self.read("load_running", self.world.store.load_running(executions)).await
+    }
+
+    async fn load_expired(&self, now: Timestamp, limit: usize) -> Result<Vec<RunningAttempt>> {
+        self.read("load_expired", self.world.store.load_expired(now, limit)).await
+    }
+
+    async fn load_orphans(&self, live_nodes: &[String], limit: usize) -> Result<Vec<RunningAttempt>> {
+        self.read("load_orphans", self.world.store.load_orphans(live_nodes, limit)).await
+    }
+
+    async fn dead_groups(&self, tenant: TenantId, limit: usize) -> Result<Vec<DeadGroup>> {
+        self.read("dead_groups", self.world.store.dead_groups(tenant, limit)).await
+    }
+
+    async fn get_executions(&self, tenant: TenantId, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>> {
+        self.read("get_executions", self.world.store.get_executions(tenant, ids)).await
+    }
+
+    async fn list_executions(&self, query: &ExecutionQuery) -> Result<ExecutionPage> {
+        self.read("list_executions", self.world.store.list_executions(query)).await
+    }
+
+    async fn list_attempts(&self, tenant: TenantId, execution: ExecutionId) -> Result<Vec<Attempt>> {
+        self.read("list_attempts", self.world.store.list_attempts(tenant, execution)).await
+    }
+
+    async fn progress(&self, tenant: TenantId, execution: ExecutionId) -> Result<Option<Progress>> {
+        self.read("progress", self.world.store.progress(tenant, execution)).await
+    }
+
+    async fn list_logs(
+        &self,
+        tenant: TenantId,
+        execution: ExecutionId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<(u64, LogLine)>> {
+        self.read("list_logs", self.world.store.list_logs(tenant, execution, after, limit)).await
+    }
+
+    async fn list_skips(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        within: Option<(Timestamp, Timestamp)>,
+        limit: usize,
+    ) -> Result<Vec<Skip>> {
+        self.read("list_skips", self.world.store.list_skips(tenant, job, within, limit)).await
+    }
+
+    async fn stats(&self, query: &StatsQuery) -> Result<Vec<Rollup>> {
+        self.read("stats", self.world.store.stats(query)).await
+    }
+
+    async fn get_operation(&self, tenant: TenantId, id: OperationId) -> Result<Option<Operation>> {
+        self.read("get_operation", self.world.store.get_operation(tenant, id)).await
+    }
+
+    async fn list_operations(
+        &self,
+        tenant: TenantId,
+        before: Option<OperationId>,
+        limit: usize,
+    ) -> Result<Page<Operation>> {
+        self.read("list_operations", self.world.store.list_operations(tenant, before, limit)).await
+    }
+
+    async fn load_operations(&self, limit: usize) -> Result<Vec<Operation>> {
+        self.read("load_operations", self.world.store.load_operations(limit)).await
+    }
+
+    async fn list_endpoints(&self, tenant: TenantId) -> Result<Vec<Endpoint>> {
+        self.read("list_endpoints", self.world.store.list_endpoints(tenant)).await
+    }
+
+    async fn load_deliveries(
+        &self,
+        now: Timestamp,
+        except: &[EndpointId],
+        limit: usize,
+    ) -> Result<Vec<(Delivery, Endpoint)>> {
+        self.read("load_deliveries", self.world.store.load_deliveries(now, except, limit)).await
+    }
+
+    async fn list_deliveries(
+        &self,
+        tenant: TenantId,
+        endpoint: EndpointId,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Page<Delivery>> {
+        self.read("list_deliveries", self.world.store.list_deliveries(tenant, endpoint, before, limit)).await
+    }
+
+    async fn status(&self) -> Result<StoreStatus> {
+        self.read("status", self.world.store.status()).await
+    }
+
+    async fn defer(&self, deferrals: Vec<Deferral>) -> Result<Vec<Applied>> {
+        let s = self.world.store.clone();
+        self.write("defer", async move { s.defer(deferrals).await }, |_| {}).await
+    }
+
+    async fn extend(&self, extensions: Vec<Extension>) -> Result<Vec<Extended>> {
+        let s = self.world.store.clone();
+        self.write("extend", async move { s.extend(extensions).await }, |_| {}).await
+    }
+
+    async fn cancel(&self, batch: CancelBatch) -> Result<Cancelled> {
+        let s = self.world.store.clone();
+        self.write("cancel", async move { s.cancel(batch).await }, |_| {}).await
+    }
+
+    async fn replay(&self, tenant: TenantId, replays: Vec<Replay>, now: Timestamp) -> Result<Moved> {
+        let s = self.world.store.clone();
+        self.write("replay", async move { s.replay(tenant, replays, now).await }, |_| {}).await
+    }
+
+    async fn bury(
+        &self,
+        tenant: TenantId,
+        executions: Vec<ExecutionId>,
+        note: &str,
+        now: Timestamp,
+    ) -> Result<Vec<Applied>> {
+        let (s, note) = (self.world.store.clone(), note.to_owned());
+        self.write("bury", async move { s.bury(tenant, executions, &note, now).await }, |_| {}).await
+    }
+
+    async fn prune(&self, retention: &Retention, now: Timestamp, limit: usize) -> Result<Pruned> {
+        let (s, retention) = (self.world.store.clone(), retention.clone());
+        self.write("prune", async move { s.prune(&retention, now, limit).await }, |_| {}).await
+    }
+
+    async fn reconcile(&self) -> Result<u64> {
+        let s = self.world.store.clone();
+        self.write("reconcile", async move { s.reconcile().await }, |_| {}).await
+    }
+
+    async fn put_operation(&self, operation: Operation, expected: Option<OperationState>) -> Result<bool> {
+        let s = self.world.store.clone();
+        self.write("put_operation", async move { s.put_operation(operation, expected).await }, |_| {}).await
+    }
+
+    async fn put_endpoint(&self, endpoint: Endpoint) -> Result<()> {
+        let s = self.world.store.clone();
+        self.write("put_endpoint", async move { s.put_endpoint(endpoint).await }, |_| {}).await
+    }
+
+    async fn delete_endpoint(&self, tenant: TenantId, id: EndpointId) -> Result<bool> {
+        let s = self.world.store.clone();
+        self.write("delete_endpoint", async move { s.delete_endpoint(tenant, id).await }, |_| {}).await
+    }
+
+    async fn settle_deliveries(&self, tried: Vec<Tried>) -> Result<()> {
+        let s = self.world.store.clone();
+        self.write("settle_deliveries", async move { s.settle_deliveries(tried).await }, |_| {}).await
+    }
+
+    async fn replay_delivery(&self, tenant: TenantId, endpoint: EndpointId, seq: u64, now: Timestamp) -> Result<bool> {
+        let s = self.world.store.clone();
+        self.write("replay_delivery", async move { s.replay_delivery(tenant, endpoint, seq, now).await }, |_| {}).await
+    }
+
+    async fn break_watches(&self, now: Timestamp, limit: usize) -> Result<Vec<Broken>> {
+        let s = self.world.store.clone();
+        self.write("break_watches", async move { s.break_watches(now, limit).await }, |_| {}).await
+    }
+
+    async fn forget_keys(&self, now: Timestamp, limit: usize) -> Result<usize> {
+        let s = self.world.store.clone();
+        self.write("forget_keys", async move { s.forget_keys(now, limit).await }, |_| {}).await
+    }
+
+    async fn mark_zone_database(&self, version: &str) -> Result<()> {
+        let (s, version) = (self.world.store.clone(), version.to_owned());
+        self.write("mark_zone_database", async move { s.mark_zone_database(&version).await }, |_| {}).await
+    }
+}
