@@ -15,6 +15,7 @@ use crate::pulse::Bells;
 use crate::shard::{Due, Move, Planner};
 use campanile_model::action::Runner;
 use campanile_model::coordinator::Assignment;
+use campanile_model::fault::{Bug, planted};
 use campanile_model::shard::{ShardFence, ShardId, shard_of};
 use campanile_model::store::{
     ChangeSeq, Changes, CursorMove, DueQuery, FireBatch, FireVerdict, Fired, PlannedJob, Waiting, WaitingQuery,
@@ -262,6 +263,10 @@ impl Owner {
         let before = now.saturating_add_ms(limits::HORIZON_MS as i64).max(self.planner.horizon());
         self.planner.extend(before);
         self.loads.push_front(Load { shards: shards.clone(), after: None, before });
+        if planted(Bug("work-of-the-dead-scheduler")) {
+            // airflow#13542: what an earlier owner had queued is nobody's.
+            return;
+        }
         tokio::spawn(load_waiting(self.ctx.clone(), self.dispatcher.clone(), shards, now));
     }
 

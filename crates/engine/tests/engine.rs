@@ -276,6 +276,22 @@ async fn a_clock_that_goes_back_fires_nothing_twice_and_nothing_early() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_was_set_back_and_right_again_holds_nothing_up() {
+    let rig = Rig::new().await;
+    let at = rig.now().saturating_add_ms(5_000);
+    let job = rig.create(noop(draft("waits", Schedule::At { at }))).await;
+    // It is durable, and waits for its instant.
+    rig.pass(4_850).await;
+    assert_eq!(rig.executions(job.id).await[0].state, State::Pending);
+    rig.clock.jump(-3_600_000);
+    rig.pass(1_000).await;
+    assert_eq!(rig.executions(job.id).await[0].state, State::Pending, "never early");
+    rig.clock.jump(3_600_000);
+    rig.pass(1_500).await;
+    assert_eq!(rig.executions(job.id).await[0].state, State::Succeeded);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_restart_goes_on_where_it_was_and_retries_what_was_running() {
     let rig = Rig::new().await;
     let start = rig.now();

@@ -18,6 +18,7 @@ use super::watches;
 use crate::rules::{after, in_order, lease_ms, time_limit_ms};
 use campanile_model::action::{ActionKind, ActionSpec};
 use campanile_model::execution::Reason;
+use campanile_model::fault::{Bug, planted};
 use campanile_model::ids::{ExecutionId, FireKind};
 use campanile_model::job::JobState;
 use campanile_model::lifecycle::{self, Event, State};
@@ -71,6 +72,13 @@ pub(super) fn claim(connection: &Connection, claims: &[Claim]) -> Done<(Vec<Clai
     Ok((verdicts.into_iter().flatten().collect(), ready))
 }
 
+/// The states in which an execution can be claimed.
+fn claimable() -> u16 {
+    // rq#1669: what was cancelled after it was queued starts all the same.
+    let cancelled = if planted(Bug("starts-after-cancel")) { 1 << State::Cancelled.code() } else { 0 };
+    lifecycle::sources(Event::Claim).mask() | cancelled
+}
+
 /// The write of a claim that was judged in the same transaction.
 fn begin(
     effects: &mut Effects<'_>,
@@ -80,8 +88,8 @@ fn begin(
     granted: &Granted,
 ) -> Done<()> {
     statement.raw_bind_parameter(1, claim.execution.as_bytes())?;
-    statement.raw_bind_parameter(2, lifecycle::sources(Event::Claim).mask())?;
-    statement.raw_bind_parameter(3, claim.attempt)?;
+    statement.raw_bind_parameter(2, claimable())?;
+    statement.raw_bind_parameter(3, candidate.attempt)?;
     statement.raw_bind_parameter(4, lifecycle::target(Event::Claim).code())?;
     statement.raw_bind_parameter(5, granted.fence.fence as i64)?;
     statement.raw_bind_parameter(6, &*claim.worker)?;
@@ -154,8 +162,17 @@ impl<'c> Judge<'c> {
             let (kind, job_version) = (columns.code("fire kind", FireKind::from_code)?, columns.next()?);
             let wake_at = columns.instant()?;
             let candidate = Current::read(&mut columns, claim.execution, &mut self.texts)?;
-            let allowed = lifecycle::sources(Event::Claim).contains(candidate.state);
-            if !allowed || candidate.attempt != claim.attempt {
+            if planted(Bug("claim-by-insert")) {
+                // Sketch S1: the row is there, so somebody else must have been faster.
+                const CLAIM: &str =
+                    "INSERT INTO executions SELECT * FROM executions WHERE id = ?1 ON CONFLICT DO NOTHING";
+                if effects.connection().execute(CLAIM, [claim.execution.as_bytes()])? == 0 {
+                    return Ok(Judged::Stale(candidate.state));
+                }
+            }
+            let allowed = claimable() & 1 << candidate.state.code() != 0;
+            // quartz#29: a trigger that was fired and set again in between is taken for the one that was read.
+            if !allowed || (candidate.attempt != claim.attempt && !planted(Bug("claim-of-any-attempt"))) {
                 return Ok(Judged::Stale(candidate.state));
             }
             if wake_at > claim.now {

@@ -13,6 +13,7 @@ use super::watches;
 use crate::rules::{in_order, watched};
 use crate::shard_set::ShardSet;
 use campanile_model::execution::{Attempt, AttemptOutcome, Execution, Reason};
+use campanile_model::fault::{Bug, planted};
 use campanile_model::ids::{ExecutionId, FireKind, TenantId};
 use campanile_model::lifecycle::{self, Event, State, StateSet};
 use campanile_model::overlap::Overlap;
@@ -113,7 +114,9 @@ fn refire(effects: &mut Effects<'_>, fire: &Fire, now: Timestamp, ready: &mut Ve
         let given_way = !state.is_final() || reason == Some(Reason::StaleVersion);
         let begun = attempt > 0 || newest.is_some() || first.is_some();
         let legal = lifecycle::sources(Event::Refire).contains(state);
-        if !legal || !given_way || begun || version >= dispatch.job_version {
+        // airflow#23520: after a restart, what ran already is fired again.
+        let forbidden = !legal || !given_way || begun || version >= dispatch.job_version;
+        if forbidden && !planted(Bug("fired-again-after-restart")) {
             return Ok(false);
         }
         let pool: Arc<str> = columns.text()?.into();
@@ -131,7 +134,7 @@ fn refire(effects: &mut Effects<'_>, fire: &Fire, now: Timestamp, ready: &mut Ve
         &*dispatch.target,
         fire.overlap.code(),
         fire.covers_from.map(Timestamp::millis),
-        lifecycle::sources(Event::Refire).mask(),
+        if planted(Bug("fired-again-after-restart")) { u16::MAX } else { lifecycle::sources(Event::Refire).mask() },
         watched(&fire.expect),
     ])?;
     expect_one(changed, dispatch.execution)?;
