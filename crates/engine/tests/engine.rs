@@ -313,6 +313,20 @@ async fn a_restart_goes_on_where_it_was_and_retries_what_was_running() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_waits_at_a_restart_is_dispatched_by_the_next_owner() {
+    let rig = Rig::scripted(|_| failing(true, false)).await;
+    let retry = RetryPolicy { initial_delay_ms: 3_000, max_delay_ms: 3_000, ..draft("", every(1)).retry };
+    let at = rig.now().saturating_add_ms(1_000);
+    let job = rig.create(JobDraft { retry, ..draft("waits", Schedule::At { at }) }).await;
+    rig.pass(1_500).await;
+    assert_eq!(rig.executions(job.id).await[0].state, State::Retrying);
+    let rig = rig.restart(|_| Outcome::Succeeded { response: None }).await;
+    // Sooner than anybody looks for what was lost.
+    rig.pass(3_500).await;
+    assert_eq!(rig.executions(job.id).await[0].state, State::Succeeded);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn bounds_hold() {
     let rig = Rig::new().await;
     let mut bounded = noop(draft("bounded", every(1_000)));

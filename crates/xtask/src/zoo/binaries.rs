@@ -1,6 +1,6 @@
 //! Which programs have the tests: what cargo says when it builds them.
 
-use super::rows::Row;
+use super::rows::{Row, ZOO};
 use crate::steps;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,11 +14,17 @@ struct Binary {
     program: PathBuf,
 }
 
-/// Builds the tests of the packages that these rows name. The test kit comes along: it asks for the bugs, for all.
-pub fn of_packages(rows: &[&Row]) -> Result<Binaries, String> {
-    let packages: BTreeSet<&str> = rows.iter().map(|row| row.package).chain(["testkit"]).collect();
-    let named = packages.iter().map(|package| format!("--package=campanile-{package}"));
-    build(named.collect())
+/// Builds the tests that these rows name. The packages are always the same, so that what they have in common is built
+/// once whichever bug is asked for; the test kit is among them, because it asks for the bugs.
+pub fn of_rows(rows: &[&Row]) -> Result<Binaries, String> {
+    let packages: BTreeSet<&str> = ZOO.iter().map(|row| row.package).chain(["testkit"]).collect();
+    let mut selected: Vec<String> = packages.iter().map(|package| format!("--package=campanile-{package}")).collect();
+    let targets: BTreeSet<&str> = rows.iter().map(|row| row.target).collect();
+    selected.extend(targets.iter().map(|target| match *target {
+        "lib" => "--lib".to_owned(),
+        file => format!("--test={file}"),
+    }));
+    build(selected)
 }
 
 /// Builds the tests of the whole workspace, as `cargo test --workspace` does: after that, there is nothing to build.
@@ -49,7 +55,8 @@ fn read(message: &str) -> Option<Binary> {
     };
     let (_, target) = message.split_once("\"target\":")?;
     let program = text("executable", message)?;
-    let is_test = message.contains("\"test\":true},") || message.contains("\"test\":true}");
+    // Of the profile; an example has one without.
+    let is_test = message.contains("\"test\":true},\"features\"");
     let package = text("package_id", message)?;
     let (_, package) = package.split_once("#campanile-")?;
     let (package, _) = package.split_once('@')?;
