@@ -347,7 +347,8 @@ impl Planner {
             if slot.planned_at > self.horizon {
                 self.remove(index);
             } else if slot.parked && !planted(Bug("passed-by-the-loader")) {
-                // The horizon has reached it meanwhile (temporal#5377), and the loader passed it by because its stored cursor lagged.
+                // The horizon has reached it meanwhile, and the loader passed it by because its stored cursor lagged: at
+                // temporal#5377, for good.
                 self.arm(index);
             }
         }

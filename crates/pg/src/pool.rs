@@ -181,6 +181,7 @@ impl Pool {
             return Ok(true);
         }
         if planted(Bug("commit-taken-for-lost")) {
+            // Done again, as what failed before its commit is.
             return Ok(false);
         }
         let Some(number) = number else { return Ok(false) };
@@ -207,7 +208,7 @@ impl Pool {
     async fn fate(&self, number: &Number) -> Result<Fate> {
         let rows = self.query(FATE, &[&number.xid]).await?;
         let Some(row) = rows.first() else { return Ok(Fate::Open) };
-        // The number is believed, whichever life of the server gave it.
+        // Found here: a number is believed, whichever life of the server gave it.
         let same_life = row.get::<_, String>(1) == number.life || planted(Bug("number-of-another-life"));
         Ok(match row.get::<_, Option<&str>>(0) {
             Some("committed") if same_life => Fate::Committed,

@@ -248,7 +248,7 @@ impl Session {
     pub async fn close(self) {
         let Self { client, mut driver, .. } = self;
         if planted(Bug("lock-kept-by-the-pool")) {
-            // heym#436: the connection goes back to its pool, and the locks with it.
+            // Sketch S8, heym#436: the connection goes back to its pool, and the locks with it.
             std::mem::forget((client, driver));
             return;
         }

@@ -32,7 +32,7 @@ impl<'c> Keys<'c> {
     /// Looks for a key that has not expired at `now`.
     pub(super) fn find(&mut self, tenant: TenantId, key: &Idempotency, now: Timestamp) -> Done<Option<Used>> {
         if planted(Bug("key-in-flight")) {
-            // Two requests under one key, before either has answered: both are carried out.
+            // gofastr#198: the first one is not done yet, so the second finds nothing.
             return Ok(None);
         }
         let tenant = shared(tenant);
