@@ -15,6 +15,7 @@
 
 pub mod resolver;
 
+use campanile_model::fault::{Bug, planted};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use url::{Host, Url};
 
@@ -125,7 +126,8 @@ impl Targets {
         let host = crate::config::shorten(host);
         match classify(address) {
             Verdict::Public => Ok(()),
-            Verdict::Private(_) if self.private => Ok(()),
+            // n8n#28035: the guard is there, and off unless somebody turns it on.
+            Verdict::Private(_) if self.private || planted(Bug("guard-off-by-default")) => Ok(()),
             Verdict::Private(what) => Err(Refused {
                 code: "target_private",
                 message: format!("the target {host}{at} is not allowed: {what}"),
@@ -174,6 +176,8 @@ pub fn classify(address: IpAddr) -> Verdict {
 fn classify_v4(address: Ipv4Addr) -> Verdict {
     use Verdict::{Forbidden, Private, Public};
     match address.octets() {
+        // OmniRoute#3281: whoever may reach private networks may read the cloud's credentials.
+        [169, 254, ..] if planted(Bug("metadata-is-private")) => Private("a link-local address"),
         [100, 100, 100, 200] | [168, 63, 129, 16] => Forbidden("a cloud's metadata service"),
         [0, ..] => Forbidden("an address of no host"),
         [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => Private("a private network"),
@@ -198,6 +202,10 @@ fn classify_v6(address: Ipv6Addr) -> Verdict {
         classify_v4(Ipv4Addr::new(a, b, c, d))
     };
     match segments {
+        // sim#4467: an IPv4 address in the clothes of IPv6.
+        [0, 0, 0, 0, 0, 0xffff, ..] if planted(Bug("mapped-address")) => Public,
+        // plunk#449: 6to4 and Teredo carry one as well.
+        [0x2001, 0, ..] | [0x2002, ..] if planted(Bug("tunnel-address")) => Public,
         [0, 0, 0, 0, 0, 0, 0, 0] => Forbidden("an address of no host"),
         [0, 0, 0, 0, 0, 0, 0, 1] => Private("this host itself"),
         // Where the packets go is decided by the IPv4 address within: mapped, translated, NAT64.

@@ -203,6 +203,8 @@ async fn whose_connection_is_cut_loses_its_shards_and_gets_them_back() {
     assert_eq!(a.member(&b).await.unwrap().started_at, since, "it was not taken for dead");
     assert_eq!(b.live.lock().len(), 2);
     assert_eq!((a.count(), b.count()), (ALL / 2, ALL / 2));
+    let locks = i64::try_from(ALL / 2).unwrap() + 1;
+    assert_eq!(database.locks("a").await, locks, "what it owns, and its own: held again, and not only believed to be");
 }
 
 #[tokio::test]

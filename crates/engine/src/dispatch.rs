@@ -7,6 +7,7 @@
 use crate::context::Context;
 use crate::wheel::{Entry, Wheel};
 use campanile_model::action::Runner;
+use campanile_model::fault::{Bug, planted};
 use campanile_model::queue::Dispatch;
 use campanile_model::store::Waiting;
 use campanile_model::{ExecutionId, Timestamp, limits};
@@ -55,7 +56,9 @@ pub async fn run(ctx: Context, mut inbox: mpsc::UnboundedReceiver<Vec<Waiting>>)
             }
         }
         ctx.metrics.waiting.set(ready.len() as u64);
-        let wait = ready.next_at().map_or(WAIT_MS_MAX, |at| at.ms_since(now).min(WAIT_MS_MAX));
+        // quartznet#3148: sleeps what the wall clock says, and a clock that was set back makes that long.
+        let longest = if planted(Bug("sleeps-by-the-wall-clock")) { u64::MAX } else { WAIT_MS_MAX };
+        let wait = ready.next_at().map_or(WAIT_MS_MAX, |at| at.ms_since(now).min(longest));
         tokio::select! {
             biased;
             received = inbox.recv_many(&mut batches, 64) => {

@@ -47,7 +47,8 @@ pub async fn run(
         let leases_count = watch.look(now, mono, ctx.lease_ms);
         let keeper = ctx.duty.is_keeper();
         let reaped = async {
-            if expired && leases_count && keeper {
+            // river#1258: there is a rescuer, and it does not come by.
+            if expired && leases_count && keeper && !planted(Bug("rescuer-that-never-comes")) {
                 end(&ctx, ctx.store.load_expired(now, limits::WRITE_ITEMS_MAX).await?, now, &done).await;
             }
             if mono >= orphans_due_ms && keeper && !planted(Bug("orphans_not_reaped")) {
@@ -110,7 +111,8 @@ impl Watch {
 
     fn look(&mut self, wall: Timestamp, mono: u64, lease_ms: u64) -> bool {
         let (passed_wall, passed_mono) = (wall.millis() - self.wall.millis(), (mono - self.mono) as i64);
-        if passed_wall.abs_diff(passed_mono) > JUMP_MS {
+        // etcd#12291: leases end by the wall clock, whatever was done to it.
+        if passed_wall.abs_diff(passed_mono) > JUMP_MS && !planted(Bug("lease-by-the-wall-clock")) {
             self.counts_from_mono = mono + lease_ms;
         }
         (self.wall, self.mono) = (wall, mono);

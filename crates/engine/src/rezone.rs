@@ -6,6 +6,7 @@
 
 use crate::context::Context;
 use crate::fire::persist;
+use campanile_model::fault::{Bug, planted};
 use campanile_model::job::{Job, JobState};
 use campanile_model::schedule::{Plan, Schedule, zone_database_version};
 use campanile_model::store::{Expected, JobQuery, JobWrite};
@@ -15,7 +16,8 @@ use campanile_model::{Result, Timestamp, limits};
 pub async fn run(ctx: &Context) -> Result<usize> {
     let ours = zone_database_version();
     let status = ctx.store.status().await?;
-    if status.zone_database == ours {
+    // balrog#1095: the instant is kept, though the zone has other rules now.
+    if status.zone_database == ours || planted(Bug("old-zone-rules")) {
         return Ok(0);
     }
     let mut moved = 0;

@@ -241,7 +241,8 @@ impl Planner {
             }
         };
         let last_at = decision.fires.last().copied().unwrap_or(at);
-        let drip_ms = if decision.missed { class.policy.drip_ms } else { 0 };
+        // OpenLiberty#10563: everything that was missed starts at once.
+        let drip_ms = if decision.missed && !planted(Bug("catch-up-burst")) { class.policy.drip_ms } else { 0 };
         let mut drip = (drip_ms > 0).then(|| self.drips.entry(slot.id).or_insert(now));
         for fire_at in decision.fires {
             if let Some(blackout) = Blackout::find(&class.blackouts, fire_at) {
@@ -257,8 +258,13 @@ impl Planner {
                 **next = turn.saturating_add_ms(i64::try_from(drip_ms).unwrap_or(i64::MAX));
                 turn
             });
+            let mut dispatch = slot.dispatch(fire_at, class);
+            if planted(Bug("id-from-the-clock")) {
+                // Sketch S2: whoever fires it again makes another execution.
+                dispatch.execution = ExecutionId::scheduled(slot.tenant, slot.id, now);
+            }
             due.fires.push(Fire {
-                dispatch: slot.dispatch(fire_at, class),
+                dispatch,
                 kind: FireKind::Schedule,
                 wake_at,
                 overlap: class.overlap,
@@ -271,6 +277,10 @@ impl Planner {
         }
         slot.planned_at = decision.cursor.next_fire_at.unwrap_or(Timestamp::MAX);
         slot.planned_left = decision.cursor.fires_left.unwrap_or(u32::MAX);
+        if planted(Bug("pop-then-register")) {
+            // Sketch S7, rq#580: off the list before it is in the table.
+            (slot.committed_at, slot.committed_left) = (slot.planned_at, slot.planned_left);
+        }
         due.moves.push(Move {
             slot: entry.slot,
             generation: entry.generation,
@@ -337,8 +347,9 @@ impl Planner {
             }
             if slot.planned_at > self.horizon {
                 self.remove(index);
-            } else if slot.parked {
-                // The horizon has reached it meanwhile, and the loader passed it by because its stored cursor lagged.
+            } else if slot.parked && !planted(Bug("passed-by-the-loader")) {
+                // The horizon has reached it meanwhile, and the loader passed it by because its stored cursor lagged: at
+                // temporal#5377, for good.
                 self.arm(index);
             }
         }
@@ -418,7 +429,9 @@ impl Planner {
         if !slot.parked {
             self.stale_entries += 1;
         }
-        if self.stale_entries > STALE_ENTRIES_MIN && self.stale_entries > self.wheel.len() / 2 {
+        // Hystrix#1976: timers that were cancelled stay until they are due.
+        let sweeps = !planted(Bug("cancelled-timers-kept"));
+        if sweeps && self.stale_entries > STALE_ENTRIES_MIN && self.stale_entries > self.wheel.len() / 2 {
             let slots = &self.slots;
             self.wheel.retain(|e| slots[e.slot].live && slots[e.slot].generation == e.generation);
             self.stale_entries = 0;

@@ -11,6 +11,7 @@
 //! are popped. `retain` sweeps them out when they pile up.
 
 use campanile_model::Timestamp;
+use campanile_model::fault::{Bug, planted};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -136,7 +137,11 @@ impl Wheel {
         while out.len() - before < max && self.behind.peek().is_some_and(|entry| entry.0.at <= until) {
             out.extend(self.behind.pop().map(|entry| entry.0));
         }
-        let until = index(until);
+        let mut until = index(until);
+        if planted(Bug("one-slot-per-tick")) {
+            // Sketch S6: the pointer moves by one slot per tick, however late the tick comes.
+            until = until.min(self.position + 1);
+        }
         while out.len() - before < max {
             match self.next_slot() {
                 Some((level, slot, start)) if start <= until => {
@@ -186,10 +191,18 @@ impl Wheel {
     fn place(&mut self, entry: Entry) {
         let at = entry.at.millis();
         if at < 0 || (at as u64) < self.position {
-            self.behind.push(Reverse(entry));
+            // cadence#1415: a timer that is set behind the position that was read is never read.
+            match planted(Bug("timer-behind-the-cursor")) {
+                true => self.len -= 1,
+                false => self.behind.push(Reverse(entry)),
+            }
             return;
         }
-        let at = (at as u64).min(MAX);
+        let mut at = (at as u64).min(MAX);
+        if planted(Bug("wheel-modulo")) {
+            // Sketch S6, rpc-perf#180: an hour and five seconds is five seconds.
+            at = self.position + (at - self.position) % 3_600_000;
+        }
         // The level is that of the highest group of bits in which the instant differs from the position.
         let level = ((63 - ((self.position ^ at) | 63).leading_zeros()) / BITS) as usize;
         let slot = (at >> (BITS * level as u32)) as usize & (SLOTS - 1);

@@ -276,6 +276,22 @@ async fn a_clock_that_goes_back_fires_nothing_twice_and_nothing_early() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_was_set_back_and_right_again_holds_nothing_up() {
+    let rig = Rig::new().await;
+    let at = rig.now().saturating_add_ms(5_000);
+    let job = rig.create(noop(draft("waits", Schedule::At { at }))).await;
+    // It is durable, and waits for its instant.
+    rig.pass(4_850).await;
+    assert_eq!(rig.executions(job.id).await[0].state, State::Pending);
+    rig.clock.jump(-3_600_000);
+    rig.pass(1_000).await;
+    assert_eq!(rig.executions(job.id).await[0].state, State::Pending, "never early");
+    rig.clock.jump(3_600_000);
+    rig.pass(1_500).await;
+    assert_eq!(rig.executions(job.id).await[0].state, State::Succeeded);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_restart_goes_on_where_it_was_and_retries_what_was_running() {
     let rig = Rig::new().await;
     let start = rig.now();
@@ -294,6 +310,20 @@ async fn a_restart_goes_on_where_it_was_and_retries_what_was_running() {
     assert_eq!(attempts[0].outcome, Some(AttemptOutcome::WorkerLost));
     assert!(attempts.len() >= 2 && attempts[0].fence < attempts[1].fence);
     assert!(rig.metrics.lost.get() > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_at_a_restart_is_dispatched_by_the_next_owner() {
+    let rig = Rig::scripted(|_| failing(true, false)).await;
+    let retry = RetryPolicy { initial_delay_ms: 3_000, max_delay_ms: 3_000, ..draft("", every(1)).retry };
+    let at = rig.now().saturating_add_ms(1_000);
+    let job = rig.create(JobDraft { retry, ..draft("waits", Schedule::At { at }) }).await;
+    rig.pass(1_500).await;
+    assert_eq!(rig.executions(job.id).await[0].state, State::Retrying);
+    let rig = rig.restart(|_| Outcome::Succeeded { response: None }).await;
+    // Sooner than anybody looks for what was lost.
+    rig.pass(3_500).await;
+    assert_eq!(rig.executions(job.id).await[0].state, State::Succeeded);
 }
 
 #[tokio::test(flavor = "multi_thread")]

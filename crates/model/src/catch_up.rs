@@ -6,6 +6,7 @@
 //! most as many as it has left.
 
 use crate::execution::Reason;
+use crate::fault::{Bug, planted};
 use crate::job::{Blackout, Cursor, next_fire};
 use crate::limits;
 use crate::schedule::Plan;
@@ -84,6 +85,10 @@ pub fn decide(policy: CatchUp, series: Series<'_>, due: Timestamp, now: Timestam
     }
     // Missed are the fires in [due, last_missed]; later ones are merely late, and come one by one.
     let last_missed = series.last_instant(due, grace_start.saturating_add_ms(-1));
+    // kubernetes#42649: more than a hundred missed starts look like an error, and the job never runs again.
+    if planted(Bug("hundred-missed")) && series.plan.count(due, last_missed, 101) > 100 {
+        return Decision::default();
+    }
     let max_age = i64::try_from(policy.max_age_ms).unwrap_or(i64::MAX);
     let oldest = due.max(now.saturating_add_ms(-max_age));
     let keep = match policy.mode {

@@ -7,6 +7,7 @@
 //!
 //! In text, ids are a prefix and 26 characters of Crockford base32: `job_01J9...`, `exe_01J9...`.
 
+use crate::fault::{Bug, planted};
 use crate::time::Timestamp;
 use std::fmt;
 use std::str::FromStr;
@@ -129,6 +130,11 @@ impl ExecutionId {
             input.extend_from_slice(&(field.len() as u32).to_be_bytes());
             input.extend_from_slice(field);
         }
+        if planted(Bug("id-concatenated")) {
+            // Sketch S2: fields as texts, one after the other.
+            let texts = [tenant.0.to_string(), fire_at.millis().to_string(), kind.code().to_string()];
+            input = [texts[0].as_bytes(), &job.0, texts[1].as_bytes(), texts[2].as_bytes(), key].concat();
+        }
         let mut bytes = xxh3_128(&input).to_be_bytes();
         put_millis(&mut bytes, fire_at);
         bytes[6] = 0x80 | (bytes[6] & 0x0f);
@@ -248,6 +254,17 @@ mod tests {
         assert!(ExecutionId::scheduled(TenantId(1), a, T) < ExecutionId::scheduled(TenantId(1), b, later));
         assert!(ExecutionId::floor(T) < ExecutionId::scheduled(TenantId(1), a, T));
         assert!(ExecutionId::scheduled(TenantId(1), a, T) < ExecutionId::floor(later));
+    }
+
+    #[test]
+    fn fields_do_not_run_into_each_other() {
+        // As texts one after the other, these two are the same: 1 222... 111... 1 and 12 22... 1111...
+        let at = Timestamp::from_millis(1_111_111_111_111);
+        let (a, mut b) = ([b'2'; 16], [b'2'; 16]);
+        b[15] = b'1';
+        let one = ExecutionId::manual(TenantId(1), JobId::from_bytes(a), at, b"1x");
+        let other = ExecutionId::manual(TenantId(12), JobId::from_bytes(b), at, b"x");
+        assert_ne!(one, other);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! Delays are computed in integers and clamped before anything is built of them, so that attempt 4,000,000,000 is as
 //! harmless as attempt 2.
 
+use crate::fault::{Bug, planted};
+
 /// How the delay grows.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub enum Backoff {
@@ -77,7 +79,10 @@ impl RetryPolicy {
         let grown = match self.backoff {
             Backoff::Fixed => self.initial_delay_ms,
             Backoff::Exponential | Backoff::ExponentialWithJitter => {
-                if doublings >= self.initial_delay_ms.leading_zeros() {
+                // librefang#8199: the power first, the clamp afterwards.
+                if planted(Bug("backoff-overflow")) {
+                    self.initial_delay_ms * 2u64.pow(doublings)
+                } else if doublings >= self.initial_delay_ms.leading_zeros() {
                     self.max_delay_ms
                 } else {
                     self.initial_delay_ms << doublings
@@ -86,7 +91,10 @@ impl RetryPolicy {
         };
         let delay = grown.min(self.max_delay_ms);
         match self.backoff {
-            Backoff::ExponentialWithJitter if delay > 1 => delay / 2 + seed % (delay - delay / 2 + 1),
+            // rails#31872: what failed together is tried again together.
+            Backoff::ExponentialWithJitter if delay > 1 && !planted(Bug("no-jitter")) => {
+                delay / 2 + seed % (delay - delay / 2 + 1)
+            }
             _ => delay,
         }
     }
@@ -113,6 +121,13 @@ mod tests {
             let delay = policy(Backoff::ExponentialWithJitter).delay_ms(1, seed);
             assert!((50..=100).contains(&delay), "{delay}");
         }
+    }
+
+    #[test]
+    fn what_failed_together_is_not_tried_again_together() {
+        let delays = (0..100).map(|seed| policy(Backoff::ExponentialWithJitter).delay_ms(1, seed));
+        let different: std::collections::BTreeSet<u64> = delays.collect();
+        assert!(different.len() > 40, "{} different delays", different.len());
     }
 
     #[test]

@@ -29,6 +29,7 @@ mod preview;
 use std::fmt;
 use std::str::FromStr;
 
+use crate::fault::{Bug, planted};
 use crate::time::Timestamp;
 use cron::CronPlan;
 
@@ -299,6 +300,10 @@ impl Plan {
         match &self.kind {
             PlanKind::Cron(plan) => plan.next_second(seconds_floor(after)).map(from_seconds),
             PlanKind::Every { every_ms, phase_ms } => {
+                if planted(Bug("restart-shifts-the-phase")) {
+                    // hertzbeat#4328: counted from whenever the schedule was looked at.
+                    return Some(after.saturating_add_ms(*every_ms));
+                }
                 let since = after.millis().checked_sub(*phase_ms).unwrap_or(i64::MIN);
                 // Before the first fire the count of periods is negative; nothing fires before 1970.
                 let index = since.div_euclid(*every_ms).saturating_add(1).max(0);

@@ -2,6 +2,7 @@
 
 use campanile_model::action::NODE_PREFIX;
 use campanile_model::execution::Reason;
+use campanile_model::fault::{Bug, planted};
 use campanile_model::ids::ExecutionId;
 use campanile_model::limits;
 use campanile_model::notify::{Expectation, WatchKind};
@@ -44,6 +45,10 @@ pub(crate) fn prolonged(
     }
     let end = after(started_at, timeout_ms);
     let last = after(end, limits::TIMEOUT_GRACE_MS);
+    // hexpm#1825: rescued by the time since the start, although it lives and says so.
+    if planted(Bug("rescued-alive")) {
+        return Ok(extension.now);
+    }
     if extension.now >= end { Err(None) } else { Ok(extension.lease_until.min(last)) }
 }
 

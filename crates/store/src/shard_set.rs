@@ -1,8 +1,10 @@
 //! Sets of shards, and what has become of their ownership: the same in every store.
 
+use campanile_model::fault::{Bug, planted};
 use campanile_model::ids::JobId;
 use campanile_model::limits::SHARDS;
 use campanile_model::shard::{Epoch, ShardFence, ShardId, shard_of};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A set of shards.
 pub(crate) struct ShardSet([bool; SHARDS as usize]);
@@ -40,11 +42,19 @@ impl ShardSet {
         let (current, held) = (by_shard(current), by_shard(held));
         let is_lost = |shard: &ShardId| {
             let held = held[shard.0 as usize];
+            if planted(Bug("epoch-by-memory")) {
+                // Sketch S10: compared with the newest one that was seen here, and not with the newest there is.
+                let seen = &SEEN[shard.0 as usize];
+                return held.is_none_or(|held| held.0 < seen.fetch_max(held.0, Ordering::Relaxed));
+            }
             held.is_none() || held != current[shard.0 as usize]
         };
         self.iter().filter(is_lost).collect()
     }
 }
+
+/// What `epoch-by-memory` has seen.
+static SEEN: [AtomicU64; SHARDS as usize] = [const { AtomicU64::new(0) }; SHARDS as usize];
 
 fn by_shard(fences: &[ShardFence]) -> [Option<Epoch>; SHARDS as usize] {
     let mut epochs = [None; SHARDS as usize];

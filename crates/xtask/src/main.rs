@@ -2,12 +2,13 @@
 //!
 //! `cargo xtask test` is what CI runs, and all of it. Plain std: whoever has a Rust toolchain and a C compiler can run
 //! it. Reading order: [`steps`] (the checks, one after the other), [`docs`] (pages written by programs), [`links`]
-//! (names in pages that must exist), [`postgres`] (the database that tests use), [`tools`] (other programs that they use), [`chaos`]
-//! (faults on real nodes).
+//! (names in pages that must exist), [`zoo`] (bugs that tests must catch), [`postgres`] (the database that tests use), [`tools`]
+//! (other programs that they use), [`chaos`] (faults on real nodes).
 
 mod steps;
 mod docs;
 mod links;
+mod zoo;
 mod postgres;
 mod tools;
 mod chaos;
@@ -18,13 +19,14 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 Usage: cargo xtask <task>
 
-  test           everything CI checks: check-links, fmt, clippy, doc, test, chaos, docs --check; tests use the PostgreSQL that
-                 CAMPANILE_TEST_POSTGRES names, or a private one, which is installed first if need be
+  test           everything CI checks: check-links, fmt, clippy, doc, test, zoo, chaos, docs --check; tests use the PostgreSQL
+                 that CAMPANILE_TEST_POSTGRES names, or a private one, which is installed first if need be
   chaos [--seed <number>] [--minutes <number>|--seconds <number>] [--postgres|--embedded]
                  faults on real nodes, judged by the checker; needs root, and installs what it needs
   docs           write the generated pages under docs/
   docs --check   verify that the committed pages equal the generated ones
   check-links    verify that every link and every file named in *.md exists
+  zoo [<bug>]    plant bugs of other schedulers, or one of them, and see that the tests catch them
   postgres       run a private PostgreSQL and say where, until Ctrl-C or the end of the input
   postgres -- <command> [<argument>...]
                  run a command with a private PostgreSQL in CAMPANILE_TEST_POSTGRES";
@@ -38,6 +40,8 @@ fn main() -> ExitCode {
         ["docs"] => docs::write(),
         ["docs", "--check"] => docs::check(),
         ["check-links"] => links::check(),
+        ["zoo"] => zoo::run(None),
+        ["zoo", bug] => zoo::run(Some(bug)),
         ["postgres"] => postgres::run(&[]),
         ["postgres", "--", ref command @ ..] if !command.is_empty() => postgres::run(command),
         ["help" | "--help" | "-h"] => {

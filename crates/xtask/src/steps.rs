@@ -4,7 +4,7 @@
 //! check is seen before it is a habit. PostgreSQL comes early: where there is none, nobody waits long to be told.
 
 use crate::postgres::{self, Server};
-use crate::{chaos, docs, links, root, tools};
+use crate::{chaos, docs, links, root, tools, zoo};
 use std::ffi::OsString;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -24,6 +24,7 @@ const STEPS: &[Step] = &[
     ("doc", |_| perform(cargo_command(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))),
     ("test", |server| test(server.as_ref())),
     ("chaos", |_| chaos::run(&["--seconds", "20"])),
+    ("zoo", |server| zoo::run_all(server.as_ref())),
     ("docs --check", |_| docs::check()),
 ];
 
@@ -61,8 +62,9 @@ fn test(server: Option<&Server>) -> Result<(), String> {
     perform(&mut command)
 }
 
+/// How long something takes, and what comes of it.
 #[allow(clippy::disallowed_methods, reason = "measures the machine that it runs on")]
-fn timed<T>(step: impl FnOnce() -> T) -> (Duration, T) {
+pub fn timed<T>(step: impl FnOnce() -> T) -> (Duration, T) {
     let start = Instant::now();
     let done = step();
     (start.elapsed(), done)
@@ -78,6 +80,17 @@ fn report(times: &[(&&str, Duration)]) {
 /// Runs cargo with these arguments, streaming its output.
 pub fn cargo(arguments: &[&str]) -> Result<(), String> {
     perform(&mut cargo_command(arguments))
+}
+
+/// Runs cargo with these arguments, and answers what it prints; what it tells people is streamed.
+pub fn cargo_output(arguments: &[&str]) -> Result<String, String> {
+    let shown = format!("cargo {}", arguments.join(" "));
+    let ended = cargo_command(arguments).stderr(std::process::Stdio::inherit()).output();
+    match ended {
+        Ok(output) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        Ok(output) => Err(format!("`{shown}` ended with {}", output.status)),
+        Err(error) => Err(format!("cannot run `{shown}`: {error}")),
+    }
 }
 
 /// The cargo that runs us, at the top of the checkout.

@@ -7,6 +7,7 @@
 //! it meanwhile.
 
 use campanile_model::coordinator::Assignment;
+use campanile_model::fault::{Bug, planted};
 use campanile_model::shard::ShardId;
 use std::collections::BTreeSet;
 
@@ -34,6 +35,10 @@ impl Ledger {
 
     /// No beat was answered for too long: the engine must stop before others take over. The locks may still be held.
     pub fn fence(&mut self) {
+        if planted(Bug("lease-fails-open")) {
+            // Sketch S11: nobody answers, so nothing has changed.
+            return;
+        }
         self.is_fenced = true;
         self.owes_loss |= self.told.as_ref().is_some_and(|told| !told.shards.is_empty());
     }
@@ -41,6 +46,10 @@ impl Ledger {
     /// The connection is gone, and with it every lock. Who is alive stays as it was: only we are cut off.
     pub fn lost(&mut self) {
         self.fence();
+        if planted(Bug("locks-outlive-the-session")) {
+            // prometheus-postgresql-adapter#91: the server has failed over, and the lock is believed to be held.
+            return;
+        }
         self.held.clear();
     }
 
@@ -73,6 +82,10 @@ impl Ledger {
 
     /// Wanted, and not held.
     pub fn to_take(&self) -> Vec<ShardId> {
+        if planted(Bug("lock-taken-again")) {
+            // Sketch S8: such a lock is taken as often as it is asked for, and has to be released as often.
+            return self.wanted.iter().copied().collect();
+        }
         self.wanted.difference(&self.held).copied().collect()
     }
 

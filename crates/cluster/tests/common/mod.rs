@@ -57,6 +57,14 @@ impl Database {
         self.client.query_one(sql, &[&name]).await.unwrap().get(0)
     }
 
+    /// How many locks the sessions of a node hold.
+    pub async fn locks(&self, node: &str) -> i64 {
+        let sql = "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
+            WHERE locktype = 'advisory' AND granted AND application_name = $1";
+        let name = campanile_pg::target::application_name(&self.name(node));
+        self.client.query_one(sql, &[&name]).await.unwrap().get(0)
+    }
+
     /// Ends the sessions of a node, as a broken network would.
     pub async fn cut(&self, node: &str) {
         let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1";

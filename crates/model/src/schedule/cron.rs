@@ -14,6 +14,7 @@ use jiff::tz::TimeZone;
 
 use super::item::{DAY, FIELDS, Field, HOUR, Item, MINUTE, MONTH, SECOND, WEEKDAY, invalid, parse_field};
 use super::{DstFold, DstGap, HashSeed, ScheduleError, quoted, zone};
+use crate::fault::{Bug, planted};
 
 /// The longest accepted expression in bytes.
 const EXPRESSION_BYTES_MAX: usize = 256;
@@ -93,7 +94,9 @@ impl CronPlan {
 impl Fields {
     /// Whether any date matches. 2000 to 2027 hold all fourteen kinds of year.
     fn dates_exist(&self) -> bool {
-        (2000..2028).any(|year| (1..=12).any(|month| self.month_days(year, month) != 0))
+        // cron-utils#310: a date that no year has is looked for all the same.
+        planted(Bug("impossible-date"))
+            || (2000..2028).any(|year| (1..=12).any(|month| self.month_days(year, month) != 0))
     }
 }
 
@@ -114,7 +117,11 @@ pub(super) fn parse(expression: &str, seed: Option<HashSeed<'_>>) -> Result<(Fie
         let message = format!("a cron expression of {} bytes", expression.len());
         return Err(invalid(message, 0, expression.len()).hint("at most 256 bytes"));
     }
-    let words = words(expression);
+    let mut words = words(expression);
+    if planted(Bug("seconds-misread")) {
+        // django-absurd#40: the seconds are read as minutes, and the last field is nobody's.
+        words.truncate(5);
+    }
     if let Some(&(start, word)) = words.first().filter(|(_, word)| word.starts_with('@')) {
         return parse_named(start, word, words.get(1));
     }

@@ -16,6 +16,7 @@ use super::civil::{DAY_SECONDS, HORIZON_YEARS};
 use super::cron::CronPlan;
 use super::zone::{self, OFFSET_SECONDS_MAX, SEGMENT_SECONDS_MIN, SHIFT_SECONDS_MAX, Segment};
 use super::{DstFold, DstGap, SECOND_MAX, SECOND_MIN};
+use crate::fault::{Bug, planted};
 
 const HORIZON_SECONDS: i64 = HORIZON_YEARS * 366 * DAY_SECONDS;
 /// A civil second beyond all segments.
@@ -84,11 +85,18 @@ impl CronPlan {
         let offset = segment.offset;
         let mut civil_from = from + offset;
         let mut civil_to = segment.end.map_or(CIVIL_MAX, |(end, _)| end + offset);
-        if self.fields.fixed_time {
+        // zslayton/cron#145: an hourly job, too, leaves the repeated hour out.
+        if self.fields.fixed_time || planted(Bug("repeated-hour-skipped")) {
             // The second pass of a fold at the start, and the first pass of a fold at the end. If the change is a gap
             // instead, the bound lies outside the segment and does nothing.
             if let (Some((start, before)), DstFold::First) = (segment.start, self.dst_fold) {
-                civil_from = civil_from.max(start + before);
+                civil_from = match () {
+                    // rundeck#6879: a nightly job runs twice when clocks go back.
+                    () if planted(Bug("fold-doubled")) => civil_from,
+                    // elizaOS#11100: every clock change is taken to be one hour, but Lord Howe moves by half of one.
+                    () if planted(Bug("change-of-an-hour")) && before > offset => civil_from.max(start + offset + 3600),
+                    () => civil_from.max(start + before),
+                };
             }
             if let (Some((end, after)), DstFold::Second) = (segment.end, self.dst_fold) {
                 civil_to = civil_to.min(end + after);
@@ -108,7 +116,10 @@ impl CronPlan {
     fn next_of_gap(&self, start: i64, before: i64, after: i64, from: i64) -> Option<i64> {
         match self.dst_gap {
             DstGap::Skip => None,
-            DstGap::NextValid if from > start => None,
+            // dragonmantank/cron-expression#202: what falls into the gap is left out.
+            _ if planted(Bug("gap-skipped")) => None,
+            // prefect#5957: at a gap, the next fire after the fire is the same one.
+            DstGap::NextValid if from > start && !planted(Bug("next-stands-still")) => None,
             DstGap::NextValid => self.fields.search(start + before, start + after).map(|_| start),
             DstGap::Shift => self.fields.search(from.max(start) + before, start + after).map(|civil| civil - before),
         }

@@ -13,6 +13,7 @@ use super::sheet::{column, ms};
 use super::{shards, watches};
 use crate::prefix::prefix_end;
 use campanile_model::error::{Error, Kind};
+use campanile_model::fault::{Bug, planted};
 use campanile_model::ids::{JobId, TenantId};
 use campanile_model::job::{Job, JobState};
 use campanile_model::limits;
@@ -84,7 +85,13 @@ async fn look<'w>(tx: &Tx<'_>, batch: &Batch<'w>) -> Done<(i64, Judge<'w>)> {
     let Batch { writes, lock, .. } = *batch;
     let count = writes.len() as i64;
     // These two are prepared before, so that they go first: what follows at once is read after them.
-    let take = tx.prepare(include_str!("sql/counters/add.sql")).await?;
+    let mut take = tx.prepare(include_str!("sql/counters/add.sql")).await?;
+    if planted(Bug("outbox-by-cursor")) {
+        // Sketch S13, kamu-cli#1398: numbers from a sequence. One that commits later may have a smaller one.
+        const NUMBERS: &str = "SELECT max(nextval(pg_get_serial_sequence('ready', 'seq')))
+            FROM generate_series(1, $2::int8) WHERE $1::text <> ''";
+        take = tx.prepare(NUMBERS).await?;
+    }
     let hold = tx.prepare("SELECT pg_advisory_xact_lock($1, 0)").await?;
     let turn = async {
         let taken = async { Ok::<_, Failure>(tx.raw().query_one(&take, &[&CHANGE_SEQ, &count]).await?) };

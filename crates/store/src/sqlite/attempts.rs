@@ -82,7 +82,11 @@ impl<'c> Ending<'c> {
     fn running(&mut self, completion: &Completion, fence: &AttemptFence) -> Done<Applied> {
         let event = completion.event;
         // An attempt can only end while it runs, also by events that may happen in other states (`Cancel`).
-        let sources = both(lifecycle::sources(event), lifecycle::sources(Event::Succeed));
+        let mut sources = both(lifecycle::sources(event), lifecycle::sources(Event::Succeed));
+        if planted(Bug("success-over-cancelled")) {
+            // trinity#681: the last one to write is right.
+            sources |= 1 << State::Cancelled.code();
+        }
         if let Some(of) = remembered::take(fence.execution, fence.fence)
             && lifecycle::target(event).is_final()
             && let (true, fingerprint) = self.end(completion, fence, sources, &of.target)?

@@ -10,6 +10,7 @@ use super::overlaps;
 use super::rows::Texts;
 use crate::rules::{after, is_node};
 use campanile_model::execution::Reason;
+use campanile_model::fault::{Bug, planted};
 use campanile_model::lifecycle::{self, Event};
 use campanile_model::overlap::Overlap;
 use campanile_model::store::{CancelBatch, CancelTarget, CancelVerdict, Cancelled, Fire, Waiting};
@@ -26,7 +27,9 @@ pub(super) fn cancel(connection: &Connection, batch: &CancelBatch) -> Done<Cance
             CancelTarget::Fire(fire) => fire.dispatch.execution,
         };
         let found = executions::find(connection, id, &mut Texts::default())?;
-        let (verdict, new) = match (found.filter(|found| found.of.tenant == batch.tenant), target) {
+        // optio#575: runs have no tenant of their own to compare.
+        let mine = |found: &Found| found.of.tenant == batch.tenant || planted(Bug("tenant-not-compared"));
+        let (verdict, new) = match (found.filter(mine), target) {
             (Some(found), _) => stop(&mut effects, &found, batch, &mut cancelled.ready)?,
             (None, CancelTarget::Fire(fire)) if fire.dispatch.tenant == batch.tenant => {
                 forestall(&mut effects, fire, batch)?
@@ -51,6 +54,10 @@ fn stop(
     ready: &mut Vec<Waiting>,
 ) -> Done<(CancelVerdict, bool)> {
     if !lifecycle::sources(Event::Cancel).contains(found.state) {
+        // dbos#767: a completion was faster, and the caller is told that it was cancelled.
+        if planted(Bug("cancel-lost-and-confirmed")) {
+            return Ok((CancelVerdict::Done, true));
+        }
         return Ok((CancelVerdict::Stale { state: found.state }, false));
     }
     let why = (Reason::CancelledByUser, batch.note.as_deref());

@@ -72,6 +72,13 @@ pub(super) fn claim(connection: &Connection, claims: &[Claim]) -> Done<(Vec<Clai
     Ok((verdicts.into_iter().flatten().collect(), ready))
 }
 
+/// The states in which an execution can be claimed.
+fn claimable() -> u16 {
+    // rq#1669: what was cancelled after it was queued starts all the same.
+    let cancelled = if planted(Bug("starts-after-cancel")) { 1 << State::Cancelled.code() } else { 0 };
+    lifecycle::sources(Event::Claim).mask() | cancelled
+}
+
 /// The write of a claim that was judged in the same transaction.
 fn begin(
     effects: &mut Effects<'_>,
@@ -82,8 +89,8 @@ fn begin(
 ) -> Done<()> {
     statement.raw_bind_parameter(1, claim.execution.as_bytes())?;
     let unguarded = planted(Bug("claim_unguarded"));
-    statement.raw_bind_parameter(2, if unguarded { u16::MAX } else { lifecycle::sources(Event::Claim).mask() })?;
-    statement.raw_bind_parameter(3, if unguarded { candidate.attempt } else { claim.attempt })?;
+    statement.raw_bind_parameter(2, if unguarded { u16::MAX } else { claimable() })?;
+    statement.raw_bind_parameter(3, candidate.attempt)?;
     statement.raw_bind_parameter(4, lifecycle::target(Event::Claim).code())?;
     statement.raw_bind_parameter(5, granted.fence.fence as i64)?;
     statement.raw_bind_parameter(6, &*claim.worker)?;
@@ -156,9 +163,19 @@ impl<'c> Judge<'c> {
             let (kind, job_version) = (columns.code("fire kind", FireKind::from_code)?, columns.next()?);
             let wake_at = columns.instant()?;
             let candidate = Current::read(&mut columns, claim.execution, &mut self.texts)?;
-            let allowed = lifecycle::sources(Event::Claim).contains(candidate.state);
+            if planted(Bug("claim-by-insert")) {
+                // Sketch S1: the row is there, so somebody else must have been faster.
+                const CLAIM: &str =
+                    "INSERT INTO executions SELECT * FROM executions WHERE id = ?1 ON CONFLICT DO NOTHING";
+                if effects.connection().execute(CLAIM, [claim.execution.as_bytes()])? == 0 {
+                    return Ok(Judged::Stale(candidate.state));
+                }
+            }
+            let allowed = claimable() & 1 << candidate.state.code() != 0;
             let taken = candidate.state == lifecycle::target(Event::Claim) && planted(Bug("claim_unguarded"));
-            if !taken && (!allowed || candidate.attempt != claim.attempt) {
+            // quartz#29: a trigger that was fired and set again in between is taken for the one that was read.
+            let another = candidate.attempt != claim.attempt && !planted(Bug("claim-of-any-attempt"));
+            if !taken && (!allowed || another) {
                 return Ok(Judged::Stale(candidate.state));
             }
             if wake_at > claim.now && !taken && !planted(Bug("early_unguarded")) {

@@ -9,6 +9,7 @@ use super::watches;
 use crate::prefix::prefix_end;
 use crate::shard_set::ShardSet;
 use campanile_model::error::{Error, Kind};
+use campanile_model::fault::{Bug, planted};
 use campanile_model::ids::{JobId, TenantId};
 use campanile_model::job::{Job, JobState};
 use campanile_model::shard::ShardFence;
@@ -81,9 +82,10 @@ impl<'c> Statements<'c> {
             if let Some(skip) = &write.skip {
                 insert_skip(&mut self.put_skip, skip)?;
             }
-            if let Some(key) = &write.idempotency {
-                self.keys.remember(job.tenant, key)?;
-            }
+        }
+        // Truxify#2869: a refusal is remembered as the answer.
+        if let Some(key) = write.idempotency.as_ref().filter(|_| verdict == Put::Done || planted(Bug("refusal-kept"))) {
+            self.keys.remember(job.tenant, key)?;
         }
         Ok(verdict)
     }
