@@ -1,8 +1,9 @@
 //! The HTTP side of the client: one place that sends, and one that reads answers.
 
 use crate::wire::Problem;
+use crate::worker::backoff::jittered;
 use crate::{Error, Result};
-use reqwest::{Method, RequestBuilder, Response, Url};
+use reqwest::{Method, Request, RequestBuilder, Response, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
@@ -11,6 +12,12 @@ use std::time::Duration;
 const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// How long an answer may take, beyond what a long poll waits for.
 const TIMEOUT: Duration = Duration::from_secs(35);
+
+/// Pauses before a request is sent again, each up to half shorter, so that clients do not come back all at once.
+const PAUSES: [Duration; 2] = [Duration::from_millis(300), Duration::from_millis(900)];
+/// No request is sent again later than this after its first time.
+const REPEAT_MAX: Duration = Duration::from_secs(2);
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// A client of one server. Cheap to clone; clones share connections.
 #[derive(Clone, Debug)]
@@ -22,7 +29,8 @@ pub struct Client {
 /// What goes with a write beside its body.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
-    /// Makes the write happen once, however often it is sent.
+    /// Makes the write happen once, however often it is sent. With one, the client itself sends it up to three times while no
+    /// server answers, or one says that it may work later.
     pub idempotency_key: Option<String>,
     /// Only if the job is in this version.
     pub if_match: Option<u32>,
@@ -88,7 +96,7 @@ impl Client {
     ) -> RequestBuilder {
         let mut request = self.ask(method, path, &[("dry_run", options.dry_run.then_some("true"))]);
         if let Some(key) = &options.idempotency_key {
-            request = request.header("idempotency-key", key);
+            request = request.header(IDEMPOTENCY_KEY, key);
         }
         if let Some(version) = options.if_match {
             request = request.header("if-match", format!("\"v{version}\""));
@@ -110,8 +118,26 @@ impl Client {
         self.exchange(request).await.map(|_| ())
     }
 
+    /// Sends; reads, and writes that happen once, a few times, so that a node that just goes or comes is not noticed.
     async fn exchange(&self, request: RequestBuilder) -> Result<(String, u16, Vec<u8>)> {
         let request = request.build().map_err(|error| Error::Request(chain(&error)))?;
+        let may_be_repeated = request.method().is_safe() || request.headers().contains_key(IDEMPOTENCY_KEY);
+        let began = tokio::time::Instant::now();
+        let mut pauses = PAUSES.into_iter().filter(|_| may_be_repeated);
+        // Only a body that is a stream cannot be sent twice, and none of ours is.
+        while let Some((pause, again)) = pauses.next().zip(request.try_clone()) {
+            let answer = self.exchange_once(again).await;
+            let pause = jittered(pause, 50);
+            // Whoever has waited for long already is told now.
+            if !matches!(&answer, Err(error) if error.is_retryable()) || began.elapsed() + pause > REPEAT_MAX {
+                return answer;
+            }
+            tokio::time::sleep(pause).await;
+        }
+        self.exchange_once(request).await
+    }
+
+    async fn exchange_once(&self, request: Request) -> Result<(String, u16, Vec<u8>)> {
         let url = request.url().to_string();
         let unreachable =
             |error: reqwest::Error| Error::Unreachable { url: url.clone(), message: chain(&error.without_url()) };

@@ -40,7 +40,7 @@ mod ending;
 mod heartbeat;
 mod completions;
 mod drain;
-mod backoff;
+pub(crate) mod backoff;
 mod clock;
 mod identity;
 pub mod limits;

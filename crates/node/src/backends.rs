@@ -113,6 +113,11 @@ pub fn postgres_options(config: &Config, node: &str) -> postgres::Options {
     }
 }
 
+/// Whether the configuration names a database that can be one. Connects to nothing.
+pub fn check(config: &Config) -> Result<()> {
+    campanile_pg::Target::new(&postgres_options(config, "check")).map(|_| ())
+}
+
 fn unusable(error: std::io::Error) -> Error {
     Error::new(Kind::Unavailable, format!("cannot use data directory: {error}"))
 }

@@ -7,6 +7,7 @@
 
 mod settings;
 
+use crate::backends;
 use campanile_client::wire::input::distance;
 use campanile_engine::upkeep;
 use campanile_model::coordinator::Roles;
@@ -263,14 +264,24 @@ impl Sources {
             ));
         }
         let store = &loaded.config.store;
-        match (store.kind, store.url.is_empty()) {
-            (StoreKind::Postgres, true) => {
+        match (store.kind, store.url.trim().is_empty(), loaded.origins.get("store.url")) {
+            // Most likely a variable that is not set. Whoever wrote it meant another store than the embedded one.
+            (_, true, Some(origin)) => problems.push(format!(
+                "{origin}: store.url: is empty; such as postgres://user:password@host:5432/database, or leave it out \
+                 for the embedded store"
+            )),
+            (StoreKind::Postgres, true, None) => {
                 problems.push("store.url: missing; such as postgres://user:password@host:5432/database".into());
             }
-            (StoreKind::Sqlite, false) => {
+            (StoreKind::Sqlite, false, _) => {
                 problems.push("store.kind: sqlite has no store.url; leave one of them out".into());
             }
-            _ => {}
+            // Before anything listens or is written.
+            (StoreKind::Postgres, false, _) => {
+                problems
+                    .extend(backends::check(&loaded.config).err().map(|error| format!("store: {}", error.message())));
+            }
+            (StoreKind::Sqlite, true, None) => {}
         }
         if store.kind == StoreKind::Sqlite && loaded.config.engine.roles != Roles::ALL {
             problems.push("engine.roles: the embedded store serves one node, which has all roles".into());
@@ -322,13 +333,21 @@ fn read_file(path: &Path, problems: &mut Vec<String>) -> Vec<(String, String)> {
     let table: toml::Table = match text.parse() {
         Ok(table) => table,
         Err(error) => {
-            problems.push(format!("{shown}: {}", error.to_string().trim_end()));
+            problems.push(format!("{shown}: {}", where_and_what(&text, &error)));
             return Vec::new();
         }
     };
     let mut values = Vec::new();
     flatten("", table, &mut values, &mut |key, problem| problems.push(format!("{shown}: {key}: {problem}")));
     values
+}
+
+/// What is wrong with a file, in one line.
+fn where_and_what(text: &str, error: &toml::de::Error) -> String {
+    let what = error.message().lines().collect::<Vec<_>>().join(", ");
+    let Some(before) = error.span().and_then(|span| text.get(..span.start)) else { return what };
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    format!("line {}, column {column}: {what}", before.matches('\n').count() + 1)
 }
 
 fn flatten(prefix: &str, table: toml::Table, into: &mut Vec<(String, String)>, fault: &mut impl FnMut(&str, &str)) {

@@ -141,6 +141,10 @@ fn a_wrong_command_line_is_one_line_a_hint_and_64() {
         &["job", "ls", "--url", "gopher://x"],
         &["server", "--listen", "0.0.0.0:0"],
         &["server", "--slots", "0"],
+        &["server", "--store", ""],
+        &["server", "--store", "mysql://root@db.example/x"],
+        &["migrate", "--to", ""],
+        &["migrate", "--unmark", "--to", "postgres://a@localhost/b"],
     ] {
         let ran = offline(args).code(64);
         let lines: Vec<&str> = ran.stderr.lines().collect();
@@ -413,6 +417,8 @@ fn the_server_says_how_it_is() {
     // Another one on the same directory is refused, and says who has it.
     let refused = Server::try_start("server", dir.path(), &[]).err().expect("two processes on one directory");
     assert!(refused.contains("in use by process") && refused.contains("--data-dir"), "{refused}");
+    // How a process ended is shown as the standard library shows it.
+    assert!(refused.contains("ExitStatus(unix_wait_status(1280))"), "a conflict is 5: {refused}");
     assert_eq!(server.cli(&["status", "-o", "json"]).code(0).json()["node"], status["node"]);
 }
 

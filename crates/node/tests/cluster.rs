@@ -412,8 +412,9 @@ fn every_role_can_be_a_node_of_its_own() {
     let [api, scheduler, worker] = ["api", "scheduler", "worker"].map(|role| cluster.node_with(&["--roles", role]));
     wait_even(&api, &[name(&scheduler)]);
     for node in [&scheduler, &worker] {
-        assert_eq!(node.http("GET", "/v1/jobs", None).status, 404);
-        assert_eq!(node.http("POST", "/v1/jobs", Some(&json!({}))).status, 404);
+        let refused = node.http("GET", "/v1/jobs", None);
+        assert_eq!((refused.status, &refused.body["code"]), (503, &json!("no_api_role")));
+        assert_eq!(node.http("POST", "/v1/jobs", Some(&json!({}))).status, 503);
         assert_eq!(node.http("GET", "/healthz", None).status, 200);
         assert_eq!(node.http("GET", "/readyz", None).status, 200);
         assert_eq!(node.get("/v1/status")["ready"], true);
@@ -442,6 +443,17 @@ fn every_role_can_be_a_node_of_its_own() {
     let workers: HashSet<&str> = executions.iter().filter_map(|execution| execution["worker"].as_str()).collect();
     assert_eq!(workers, HashSet::from([&*worker_name]));
     assert!(executions.iter().any(|execution| execution["id"] == by_hand["id"]), "{by_hand}");
+
+    let healthy = api.cli(&["doctor"]).code(0).stdout;
+    assert!(healthy.contains("ready as api; firing is not its part"), "{healthy}");
+    assert!(healthy.contains("3 nodes; schedulers own all jobs"), "{healthy}");
+    let aside = scheduler.cli(&["doctor"]).code(0).stdout;
+    assert!(aside.contains("this node does not have the role api"), "{aside}");
+    assert!(scheduler.stop_term().success());
+    let sick = api.cli(&["doctor"]).code(1).stdout;
+    assert!(sick.contains("fail  no scheduler node is alive") && !sick.contains("it fires"), "{sick}");
+    let status = api.cli(&["cluster", "status"]).code(0).stderr;
+    assert!(status.contains("no scheduler node is alive") && !status.contains("takes them over"), "{status}");
 }
 
 /// Nodes of version N and N+1 side by side are the same binary here: what this shows is that a client notices nothing while one

@@ -103,7 +103,7 @@ fn a_backup_under_load_serves_elsewhere() {
     assert!(again.stderr.contains("--force"), "{again:#?}");
     let with_secrets = [&backup[..4], &["--force", "--with-secrets"]].concat();
     let ran = offline(&with_secrets).code(0);
-    assert!(ran.stderr.contains("monday.db.webhook-secret"), "{ran:#?}");
+    assert!(ran.stderr.contains("monday.db.webhook-secret and "), "{ran:#?}");
     let in_use = offline(&["restore", text(&file), "--data-dir", text(&data), "--force"]).code(5);
     assert!(in_use.stderr.contains("in use by process"), "{in_use:#?}");
     drop(server);
@@ -111,8 +111,10 @@ fn a_backup_under_load_serves_elsewhere() {
     assert!(exists.stderr.contains("--force"), "{exists:#?}");
 
     offline(&["restore", text(&file), "--data-dir", text(&other), "--with-secrets"]).code(0);
-    let secret = |dir: &Path| std::fs::read_to_string(dir.join("webhook-secret")).unwrap();
-    assert_eq!(secret(&other), secret(&data));
+    for name in ["webhook-secret", "cursor-key"] {
+        let secret = |dir: &Path| std::fs::read(dir.join(name)).unwrap();
+        assert_eq!(secret(&other), secret(&data), "{name}");
+    }
     let restored = Server::start(&other, &[]);
     assert_eq!(holdings(&restored), before);
     let fired = restored.executions("often").len();
@@ -128,6 +130,10 @@ fn a_backup_under_load_serves_elsewhere() {
     ] {
         assert!(offline(args).code(code).stderr.starts_with("error: "));
     }
+}
+
+fn port(url: &str) -> &str {
+    url.rsplit(':').next().and_then(|rest| rest.split('/').next()).expect("a port")
 }
 
 /// A schema of a test, dropped in the end.
@@ -181,6 +187,16 @@ fn an_installation_moves_to_postgresql_and_goes_on_there() {
     let shown = offline(&migrate).code(0);
     assert!(shown.stdout.contains("verified: 0 rows written"), "{shown:#?}");
     assert!(shown.stderr.contains("never again"), "{shown:#?}");
+
+    // What was moved does not fire a second time, unless somebody says so.
+    let refused = Server::try_start("dev", &data, &[]).err().expect("it was moved");
+    assert!(refused.contains(&format!("was moved to postgres://127.0.0.1:{}", port(&url))), "{refused}");
+    assert!(refused.contains(&format!("schema {} at 20", schema.0)), "{refused}");
+    assert!(refused.contains("campanile migrate --unmark"), "{refused}");
+    let unmark = ["migrate", "--unmark", "--data-dir", text(&data)];
+    assert!(offline(&unmark).code(0).stdout.contains("servers start on"));
+    assert!(offline(&unmark).code(0).stdout.contains("was not marked"));
+    offline(&migrate).code(0);
 
     // One row that is not as it was.
     assert_eq!(schema.sql("UPDATE jobs SET next_fire_at = next_fire_at + 1 WHERE name = 'later'"), 1);

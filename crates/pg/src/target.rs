@@ -75,15 +75,17 @@ impl Target {
     /// Reads and checks the options. Connects to nothing.
     pub fn new(options: &Options) -> Result<Self> {
         let unusable = |message: String| Error::new(Kind::Invalid, message).with_code("store_url");
-        let mut config: Config =
-            options.url.parse().map_err(|error| unusable(format!("not the address of a database: {error}")))?;
+        let mut config =
+            parse(&options.url).map_err(|why| unusable(format!("not the address of a PostgreSQL database: {why}")))?;
         check_schema(&options.schema).map_err(&unusable)?;
         let beyond = config.get_hosts().iter().any(|host| !is_here(host))
             || config.get_hostaddrs().iter().any(|ip| !ip.is_loopback());
         match (beyond, config.get_ssl_mode()) {
             (true, SslMode::Disable) if !options.plaintext => {
                 return Err(unusable(
-                    "sslmode=disable beyond this host: everybody on the way could read and change what is sent".into(),
+                    "sslmode=disable beyond this host: everybody on the way could read and change what is sent; \
+                     if that shall be, say store.allow_plaintext"
+                        .into(),
                 ));
             }
             (true, SslMode::Disable) => {}
@@ -146,6 +148,54 @@ impl Target {
     }
 }
 
+/// Reads an address; or why not, without anything that may be secret.
+fn parse(url: &str) -> Result<Config, String> {
+    if let Some((scheme, _)) = url.split_once("://")
+        && !matches!(scheme, "postgres" | "postgresql")
+        && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
+    {
+        return Err(format!("`{scheme}` is not postgres, as in postgres://user:password@host:5432/database"));
+    }
+    let read: Result<Config, tokio_postgres::Error> = url.parse().or_else(|error| match required(url) {
+        Some(url) => url.parse(),
+        None => Err(error),
+    });
+    let config = read.map_err(|error| {
+        // What is wrong is in the cause; the error itself only says that something is.
+        let why = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+        match why.as_str() {
+            why if why.contains("`sslmode`") => format!("{why}: disable, prefer, require, verify-ca or verify-full"),
+            why if why.contains("`sslrootcert`") => format!("{why}: name the file in store.ca_file"),
+            why => why.to_owned(),
+        }
+    })?;
+    if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+        return Err("it names no host".into());
+    }
+    Ok(config)
+}
+
+/// The same address with `sslmode=require` in place of the modes that check the certificate, which we do anyway; none where
+/// there is no such mode.
+fn required(url: &str) -> Option<String> {
+    let mut found = false;
+    let mut require = |word: &str| match word {
+        "sslmode=verify-full" | "sslmode=verify-ca" => {
+            found = true;
+            "sslmode=require".to_owned()
+        }
+        word => word.to_owned(),
+    };
+    let written = match (url.contains("://"), url.split_once('?')) {
+        (true, Some((start, query))) => {
+            format!("{start}?{}", query.split('&').map(&mut require).collect::<Vec<_>>().join("&"))
+        }
+        (true, None) => return None,
+        (false, _) => url.split(' ').map(&mut require).collect::<Vec<_>>().join(" "),
+    };
+    found.then_some(written)
+}
+
 /// What all connections of a node are called in `pg_stat_activity`.
 pub fn application_name(node: &str) -> String {
     let mut name = format!("campanile {node}");
@@ -191,9 +241,13 @@ fn tls(options: &Options) -> Result<rustls::ClientConfig, String> {
         let shown = path.display();
         let certificates =
             CertificateDer::pem_file_iter(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
+        let before = roots.len();
         for certificate in certificates {
             let certificate = certificate.map_err(|error| format!("cannot read {shown}: {error}"))?;
             roots.add(certificate).map_err(|error| format!("{shown}: {error}"))?;
+        }
+        if roots.len() == before {
+            return Err(format!("{shown} has no certificate in it"));
         }
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -219,6 +273,44 @@ mod tests {
         assert_eq!(mode("postgres://a@db.example/b?sslmode=disable").unwrap_err().code(), "store_url");
         assert!(target("postgres://a@db.example/b?sslmode=disable", true).is_ok());
         assert!(mode("postgres://a@localhost,db.example/b?sslmode=disable").is_err(), "one of several is beyond");
+    }
+
+    #[test]
+    fn modes_that_check_the_certificate_are_what_we_do_anyway() {
+        let mode = |url: &str| target(url, false).unwrap().config.get_ssl_mode();
+        for checked in ["verify-full", "verify-ca"] {
+            assert_eq!(
+                mode(&format!("postgres://a@db.example/b?connect_timeout=3&sslmode={checked}")),
+                SslMode::Require
+            );
+            assert_eq!(mode(&format!("postgres://a@localhost/b?sslmode={checked}")), SslMode::Require);
+            assert_eq!(mode(&format!("host=db.example user=a sslmode={checked}")), SslMode::Require);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_address_is_said() {
+        for (url, why) in [
+            ("mysql://a:secret@db.example/b", "`mysql` is not postgres"),
+            ("postgres://a:secret@db.example/b?foo=bar", "unknown option `foo`"),
+            ("postgres://a:secret@db.example/b?sslmode=strict", "disable, prefer, require, verify-ca or verify-full"),
+            ("postgres://a:secret@db.example/b?sslrootcert=/x", "store.ca_file"),
+            ("postgres://a:secret@db.example:port/b", "`port`"),
+            ("postgres:///b", "no host"),
+            ("user=a password=secret", "no host"),
+            ("postgres://a:secret@db.example/b?sslmode=disable", "store.allow_plaintext"),
+        ] {
+            let refused = target(url, false).map(|_| ()).unwrap_err();
+            assert!(refused.message().contains(why) && !refused.message().contains("secret"), "{url}: {refused}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_certificates_has_some() {
+        let options =
+            Options { ca_file: Some("/dev/null".into()), ..Options::new("postgres://a@localhost/b", "node:a") };
+        let refused = Target::new(&options).map(|_| ()).unwrap_err();
+        assert!(refused.message().contains("no certificate"), "{refused}");
     }
 
     #[test]

@@ -20,10 +20,13 @@ mod cluster;
 mod health;
 mod docs;
 
+use crate::problem::Refusal;
 use crate::{App, Options, limits};
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
 use campanile_engine::Handle;
+use http::{StatusCode, Uri};
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -133,7 +136,7 @@ pub fn router(engine: Handle, options: Options) -> Router {
     let app = App::new(engine, options);
     if !with_api {
         let (server, _) = server().routes(routes!(health::status)).routes(routes!(cluster::cluster)).split_for_parts();
-        return finished(server, app);
+        return finished(server.fallback(elsewhere), app);
     }
     let (api, _) = api().split_for_parts();
     let (worker_protocol, _) = worker_protocol().split_for_parts();
@@ -146,6 +149,15 @@ pub fn router(engine: Handle, options: Options) -> Router {
         .merge(server)
         .merge(docs::pages(openapi()));
     finished(routes, app)
+}
+
+/// What a node without the API says to whoever asks for it: another node has it, so the same request may well be answered there.
+async fn elsewhere(uri: Uri) -> Response {
+    if !["/v1/", "/api/", "/internal/"].iter().any(|part| uri.path().starts_with(part)) {
+        return StatusCode::NOT_FOUND.into_response();
+    }
+    let detail = "this node does not have the role `api`; ask one that has it";
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "no_api_role", detail).into_response()
 }
 
 /// Routes behind what guards all of them.

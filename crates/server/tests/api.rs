@@ -427,3 +427,22 @@ async fn a_cancel_under_a_key_is_answered_again() {
     assert_eq!((again.status.as_u16(), again.header("idempotency-replayed")), (202, "true"), "{}", again.text);
     assert_eq!(cancel("other").await.refusal(), (409, "execution_final".into()));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_without_the_api_says_so_and_tells_how_it_is() {
+    let mut rig = Rig::ready().await;
+    let options = campanile_server::Options { api: false, ..rig.options.clone() };
+    rig.router = campanile_server::router(rig.handle(), options);
+    for path in ["/v1/jobs", "/api/v1/jobs", "/v1/jobs/name:x", "/internal/v1/executions/claim"] {
+        let answer = rig.get(path).await;
+        assert_eq!(answer.refusal(), (503, "no_api_role".to_owned()), "{path}");
+        assert_eq!(answer.header("retry-after"), "1");
+        assert_eq!((&answer.json()["retryable"], answer.json()["errors"].as_array()), (&json!(true), None));
+        assert!(answer.json()["detail"].as_str().unwrap().contains("role `api`"), "{}", answer.text);
+    }
+    assert_eq!(rig.post("/internal/v1/executions/claim", "{}").await.refusal().1, "no_api_role");
+    for path in ["/healthz", "/readyz", "/v1/status", "/v1/cluster", "/openapi.json"] {
+        assert_eq!(rig.get(path).await.status, 200, "{path}");
+    }
+    assert_eq!(rig.get("/nothing").await.refusal(), (404, "route_not_found".to_owned()));
+}

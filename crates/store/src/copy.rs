@@ -3,7 +3,7 @@
 //! The source is held by its lock, so nothing changes while it is copied. Every table is read in the order of its key
 //! and written in batches; each batch is a transaction that also notes how far it got. So an interrupted copy goes on
 //! where it stopped, and one that is done does nothing when it is asked for again. In the end both sides are read as a
-//! whole and compared.
+//! whole and compared. If they are the same, the source is marked, and servers refuse to start on it ([`unmark`]).
 //!
 //! # What the target may be
 //! Empty, or marked (`mark`) as a copy of this installation that no server has used. If the source has moved on since,
@@ -119,7 +119,17 @@ pub async fn copy(
         finish(&pool, &source, &identity, facts).await?;
     }
     let tables = compare::compare(&source, &pool, &tables, told).await?;
-    Ok(Report { installation: identity.installation, written, tables })
+    let report = Report { installation: identity.installation, written, tables };
+    if report.is_same() {
+        let place = pool.target().location().to_string();
+        with(&source, move |source| source.mark_moved(&place)).await?;
+    }
+    Ok(report)
+}
+
+/// Lets servers start on an installation again that was moved; answers where to and when, if it was.
+pub fn unmark(path: &Path) -> Result<Option<String>> {
+    Source::open(path)?.unmark()
 }
 
 /// Says what [`copy`] would do, and does nothing. A server may be at work on the source.

@@ -4,7 +4,7 @@ use campanile_model::error::Kind;
 use campanile_model::shard;
 use campanile_model::store::Store;
 use campanile_pg::Pool;
-use campanile_store::copy::{Doing, Progress, Report, copy, plan};
+use campanile_store::copy::{Doing, Progress, Report, copy, plan, unmark};
 use campanile_store::postgres::{Options, PostgresStore};
 use campanile_store::sqlite::{self, SqliteStore};
 use campanile_testkit::{generate as g, postgres};
@@ -298,6 +298,7 @@ async fn a_target_of_others_is_refused_and_left_as_it_is() {
     rig.execute("UPDATE shards SET epoch = epoch + 1").await;
     let refused = rig.copy().await.unwrap_err();
     assert!(refused.kind() == Kind::Conflict && refused.message().contains("has used it since"), "{refused}");
+    assert!(unmark(&rig.path).unwrap().is_some());
     rig.serve(100..110).await;
     assert_eq!(rig.copy().await.unwrap_err().kind(), Kind::Conflict);
     assert_eq!(rig.number("SELECT count(*) FROM jobs").await, 20);
@@ -310,10 +311,35 @@ async fn a_source_that_has_moved_on_is_copied_anew() {
     let change = |sql: &str| Connection::open(&rig.path).unwrap().execute(sql, []).unwrap();
     change("INSERT INTO skips VALUES (zeroblob(16), 1, 1, 0, 1, 1), (zeroblob(16), 2, 2, 0, 1, 1)");
     assert!(rig.copy().await.unwrap().is_same());
+    assert!(unmark(&rig.path).unwrap().is_some());
     rig.serve(100..110).await;
     change("DELETE FROM skips WHERE to_at = 1");
     let report = rig.copy().await.unwrap();
     assert!(report.is_same() && report.written > 0, "{report:#?}");
+    rig.drop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_moved_is_opened_by_no_server() {
+    let rig = Rig::new().await;
+    let open = || SqliteStore::open(&sqlite::Options::new(&rig.path)).map(drop);
+    open().expect("it has not been moved");
+    assert_eq!(unmark(&rig.path).unwrap(), None);
+    assert!(rig.copy().await.unwrap().is_same());
+    let refused = open().expect_err("it was moved");
+    assert_eq!((refused.kind(), refused.code()), (Kind::Conflict, "store_moved"));
+    let place = format!("was moved to {} at 20", rig.pool().target().location());
+    assert!(refused.message().contains(&place), "{refused}");
+    // The mark is no part of what is copied, and a copy can be repeated.
+    assert!(rig.copy().await.unwrap().is_same());
+    assert_eq!(rig.number("SELECT count(*) FROM meta WHERE key = 'moved'").await, 0);
+    assert!(unmark(&rig.path).unwrap().is_some_and(|place| place.contains(&rig.options.schema)));
+    open().expect("it may serve again");
+
+    // What differs is not marked.
+    rig.execute("INSERT INTO failing VALUES (gen_random_uuid(), 1, 1)").await;
+    assert!(!rig.copy().await.unwrap().is_same());
+    open().expect("it was not moved");
     rig.drop().await;
 }
 

@@ -34,7 +34,7 @@ impl Backoff {
 }
 
 /// `duration`, or up to `percent` of it less.
-pub(super) fn jittered(duration: Duration, percent: u32) -> Duration {
+pub(crate) fn jittered(duration: Duration, percent: u32) -> Duration {
     let share = (random() % 1_000) as f64 / 1_000.0;
     duration.mul_f64(1.0 - share * f64::from(percent) / 100.0)
 }

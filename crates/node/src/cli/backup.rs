@@ -15,8 +15,9 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// The file of the secret that signs webhooks, within the data directory.
-pub const WEBHOOK_SECRET: &str = "webhook-secret";
+/// The files of secrets within the data directory: what signs webhooks, and what signs page cursors. A backup has them beside
+/// it, under its own name and theirs.
+pub const SECRETS: [&str; 2] = ["webhook-secret", "cursor-key"];
 
 /// A copy of the embedded store in one file.
 #[derive(clap::Args)]
@@ -32,7 +33,7 @@ pub struct Args {
     /// Write over a file that is there
     #[arg(long)]
     force: bool,
-    /// Also copy the secret that signs webhooks, to FILE.webhook-secret
+    /// Also copy the secrets that sign webhooks and page cursors, to FILE.webhook-secret and FILE.cursor-key
     #[arg(long)]
     with_secrets: bool,
     #[command(flatten)]
@@ -84,10 +85,10 @@ struct Report<'a> {
 /// Makes the copy.
 pub fn run(args: Args, out: &Output) -> Result<(), Failure> {
     let data_dir = args.place.embedded()?;
-    let secret = secret_beside(&args.file);
+    let secrets = SECRETS.map(|name| (data_dir.join(name), secret_beside(&args.file, name)));
     if !args.force {
-        let files = [Some(&args.file), Some(&secret).filter(|_| args.with_secrets)];
-        if let Some(there) = files.into_iter().flatten().find(|file| file.exists()) {
+        let beside = secrets.iter().map(|(_, to)| to).filter(|_| args.with_secrets);
+        if let Some(there) = [&args.file].into_iter().chain(beside).find(|file| file.exists()) {
             let message = format!("{} exists already", there.display());
             return Err(Failure::new(Code::Conflict, message).hint("choose another name, or say --force"));
         }
@@ -101,8 +102,10 @@ pub fn run(args: Args, out: &Output) -> Result<(), Failure> {
     bar.finish_and_clear();
     let Summary { bytes: size, jobs, executions, schema } = copied.map_err(failure)?;
     if args.with_secrets {
-        let copied = std::fs::read_to_string(data_dir.join(WEBHOOK_SECRET)).and_then(|text| put_secret(&secret, &text));
-        copied.map_err(|error| Failure::new(Code::Failed, format!("cannot copy the secret: {error}")))?;
+        for (from, to) in &secrets {
+            let copied = std::fs::read(from).and_then(|secret| put_secret(to, &secret));
+            copied.map_err(|error| Failure::new(Code::Failed, format!("cannot copy {}: {error}", from.display())))?;
+        }
     }
     let took_ms = clock::now().ms_since(began);
     let with_secrets = args.with_secrets;
@@ -121,29 +124,30 @@ pub fn run(args: Args, out: &Output) -> Result<(), Failure> {
         },
     )?;
     out.chat(&match with_secrets {
-        true => format!("the secret that signs webhooks is in {}", secret.display()),
+        true => format!("the secrets are beside it: {} and {}", secrets[0].1.display(), secrets[1].1.display()),
         false => format!(
-            "secrets are not part of it: keep {} too, or say --with-secrets",
-            data_dir.join(WEBHOOK_SECRET).display()
+            "secrets are not part of it: keep {} and {} too, or say --with-secrets",
+            secrets[0].0.display(),
+            secrets[1].0.display()
         ),
     });
     Ok(())
 }
 
-/// The file for the secret that goes with a backup.
-pub fn secret_beside(file: &Path) -> PathBuf {
-    let mut name = OsString::from(file);
-    name.push(format!(".{WEBHOOK_SECRET}"));
-    name.into()
+/// The file for a secret that goes with a backup.
+pub fn secret_beside(file: &Path, name: &str) -> PathBuf {
+    let mut beside = OsString::from(file);
+    beside.push(format!(".{name}"));
+    beside.into()
 }
 
 /// Writes a secret for its owner alone: aside first, so that a crash leaves no half of it.
-pub fn put_secret(path: &Path, text: &str) -> std::io::Result<()> {
+pub fn put_secret(path: &Path, secret: &[u8]) -> std::io::Result<()> {
     let mut aside = OsString::from(path);
     aside.push(".tmp");
     let _ = std::fs::remove_file(&aside);
     let mut file = File::options().write(true).create_new(true).mode(0o600).open(&aside)?;
-    file.write_all(text.as_bytes())?;
+    file.write_all(secret)?;
     file.sync_all()?;
     std::fs::rename(&aside, path)?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -159,8 +163,6 @@ pub fn failure(error: Error) -> Failure {
         (Kind::Conflict, "data_directory_in_use") => {
             Failure::new(Code::Conflict, error.message()).hint("stop that process first")
         }
-        (Kind::Conflict, _) => Failure::new(Code::Conflict, error.message()),
-        (Kind::Invalid, _) => Failure::usage(error.message()),
         _ => error.into(),
     }
 }

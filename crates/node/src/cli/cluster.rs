@@ -29,11 +29,32 @@ pub async fn run(command: Command, globals: &Globals, out: &Output) -> Result<()
         false => cluster.nodes.iter().map(|node| node.node.clone()).collect(),
     };
     out.print(&cluster, names, |out| if shards { list_shards(&cluster, out) } else { list_nodes(&cluster, out) })?;
-    let orphaned = cluster.shards.iter().filter(|shard| !shard.alive).count();
-    if orphaned > 0 {
-        out.chat(&format!("{orphaned} shards were opened last by nodes that are gone; another takes them over"));
+    if let Some(note) = note(&cluster) {
+        out.chat(&note);
     }
     Ok(())
+}
+
+/// What the tables do not say.
+fn note(cluster: &Cluster) -> Option<String> {
+    if with_role(cluster, "scheduler") == 0 {
+        return Some(
+            "no scheduler node is alive, so nothing fires; start one: campanile server --roles scheduler".into(),
+        );
+    }
+    let orphaned = cluster.shards.iter().filter(|shard| !shard.alive).count();
+    (orphaned > 0)
+        .then(|| format!("{orphaned} shards were opened last by nodes that are gone; another takes them over"))
+}
+
+/// Whether a node does this.
+pub(super) fn has_role(node: &ClusterNode, role: &str) -> bool {
+    node.roles.iter().any(|has| has == role)
+}
+
+/// How many of the nodes that are alive do this.
+pub(super) fn with_role(cluster: &Cluster, role: &str) -> usize {
+    cluster.nodes.iter().filter(|node| has_role(node, role)).count()
 }
 
 fn list_nodes(cluster: &Cluster, out: &Output) -> String {
@@ -66,4 +87,22 @@ fn list_shards(cluster: &Cluster, out: &Output) -> String {
         vec![shard.shard.to_string(), shard.epoch.to_string(), owner]
     });
     out.table(&["SHARD", "EPOCH", "OWNER"], rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn nobody_takes_over_where_no_scheduler_is_left() {
+        let cluster = |role: &str| -> Cluster {
+            let node = json!({"node": "a", "roles": [role], "version": "1", "address": "127.0.0.1:1", "silent_ms": 1,
+                "clock_offset_ms": 0, "lag_ms": 0, "shards": 0, "shards_assigned": 0});
+            let shard = json!({"shard": 0, "epoch": 1, "owner": "gone", "alive": false});
+            serde_json::from_value(json!({"node": "a", "nodes": [node], "shards": [shard]})).unwrap()
+        };
+        assert!(note(&cluster("scheduler")).unwrap().contains("another takes them over"));
+        assert!(note(&cluster("api")).unwrap().starts_with("no scheduler node is alive, so nothing fires"));
+    }
 }

@@ -3,13 +3,16 @@
 //! Exit code 0 when nothing fails (warnings are fine), 1 when something does. A server that does not answer is one failed
 //! check among others, hence 1 and not 7: the command did its work.
 
+mod cluster;
 mod work;
 
 use super::Globals;
+use super::cluster::has_role;
 use super::exit::{Code, Failure};
 use super::output::{Output, Paint, bytes, clean};
 use crate::clock;
-use campanile_client::wire::Status;
+use campanile_client::Error;
+use campanile_client::wire::{Cluster, Status};
 use campanile_model::Timestamp;
 use campanile_model::schedule::zone_database_version;
 use serde::Serialize;
@@ -60,17 +63,30 @@ pub async fn run(globals: &Globals, out: &Output) -> Result<(), Failure> {
     match client.status().await {
         Ok(status) => {
             let after = clock::now();
+            let cluster = client.cluster().await;
             report.server(&status, globals);
+            report.ready(&status, cluster.as_ref().ok());
+            let answers = cluster.as_ref().map_or(true, answers_api);
+            match cluster {
+                Ok(cluster) => report.cluster(&cluster),
+                Err(error) => report.cannot("cluster", error),
+            }
             report.clock(&status, before, after);
             report.zones(&status);
             report.store(&status, globals);
             report.load(&status);
-            report.work(&client).await;
+            match answers {
+                true => report.work(&client).await,
+                false => report.add(
+                    Level::Warn,
+                    "work",
+                    "this node does not have the role api: the work was not looked at",
+                    Some("ask one that has it; `campanile cluster status` lists the nodes"),
+                ),
+            }
         }
         Err(error) => {
-            let failure = Failure::from(error);
-            let fix = "start one with `campanile dev` or `campanile server`, or name it with --url";
-            report.add(Level::Fail, "server", failure.message(), Some(fix));
+            report.no_status(error, globals);
             report.add(Level::Ok, "zones", format!("zone database {} in this binary", zone_database_version()), None);
         }
     }
@@ -81,6 +97,12 @@ pub async fn run(globals: &Globals, out: &Output) -> Result<(), Failure> {
         0 => Ok(()),
         failed => Err(Failure::new(Code::Failed, format!("{failed} of {} checks failed", report.checks.len()))),
     }
+}
+
+/// Whether the node that answered has the API.
+fn answers_api(cluster: &Cluster) -> bool {
+    let me = cluster.nodes.iter().find(|node| node.node == cluster.node);
+    me.is_none_or(|me| has_role(me, "api"))
 }
 
 impl Report {
@@ -98,15 +120,32 @@ impl Report {
         };
         let message = format!("server {} at {}{other}", status.version, globals.url);
         self.add(level, "server", message, Some("use the same release on both sides"));
-        match status.ready {
-            // Taking the shards is a write, so a node that is ready has a store that takes writes.
-            true => self.add(Level::Ok, "ready", "it fires, and its store takes writes", None),
-            false => self.add(
-                Level::Fail,
-                "ready",
-                "it does not fire",
-                Some("wait if it has just started; otherwise see its log"),
-            ),
+    }
+
+    /// Why the server does not say how it is.
+    fn no_status(&mut self, error: Error, globals: &Globals) {
+        let code = error.problem().map(|problem| problem.code.clone());
+        let unreachable = error.is_unreachable();
+        let failure = Failure::from(error);
+        match code {
+            Some(code) if code.starts_with("store_") => {
+                self.add(Level::Ok, "server", format!("a server answers at {}", globals.url), None);
+                let fix =
+                    "mend the store; nodes find it again by themselves, and nothing that was acknowledged is lost";
+                let message = format!("its store does not answer ({code}): {}", failure.message());
+                self.add(Level::Fail, "store", message, Some(fix));
+            }
+            Some(code) => {
+                let message = format!("the server at {} refuses ({code}): {}", globals.url, failure.message());
+                self.add(Level::Fail, "server", message, Some("see its log"));
+            }
+            None => {
+                let fix = match unreachable {
+                    true => "start one with `campanile dev` or `campanile server`, or name it with --url",
+                    false => "is this a Campanile server? check --url",
+                };
+                self.add(Level::Fail, "server", failure.message(), Some(fix));
+            }
         }
     }
 
@@ -208,5 +247,29 @@ impl Report {
             format!("{level}  {}{fix}", clean(&check.message))
         });
         lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[test]
+    fn a_store_that_is_away_is_not_a_server_that_is_not_there() {
+        let globals = crate::cli::Cli::try_parse_from(["campanile", "doctor"]).unwrap().globals;
+        let found = |error| {
+            let mut report = Report { checks: Vec::new() };
+            report.no_status(error, &globals);
+            report.checks.pop().map(|check| (check.name, check.message, check.fix.unwrap_or_default())).unwrap()
+        };
+        let problem = serde_json::json!({"title": "Not available now", "status": 503, "code": "store_unreachable",
+            "detail": "cannot reach postgres://db.example", "retryable": true});
+        let (name, message, fix) = found(Error::Refused(Box::new(serde_json::from_value(problem).unwrap())));
+        assert_eq!(name, "store");
+        assert!(message.contains("store_unreachable") && message.contains("db.example"), "{message}");
+        assert!(!fix.contains("campanile dev"), "{fix}");
+        let (name, _, fix) = found(Error::Unreachable { url: "http://x".into(), message: "refused".into() });
+        assert!(name == "server" && fix.contains("campanile dev"), "{fix}");
     }
 }

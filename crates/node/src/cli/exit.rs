@@ -2,6 +2,7 @@
 
 use super::output::clean;
 use campanile_client::wire::{FieldProblem, Problem};
+use campanile_model::Kind;
 use campanile_model::filter::FilterError;
 use campanile_model::schedule::ScheduleError;
 use serde_json::Value;
@@ -155,6 +156,7 @@ impl Failure {
             "delivery_not_found" => failure.hint("`campanile notify deliveries` lists what was sent"),
             "not_a_fire" => failure.hint("`campanile job get` shows the next fires, `campanile preview` any"),
             "version_mismatch" => failure.hint("somebody else changed it; `campanile job get` shows it as it is now"),
+            "no_api_role" => failure.hint("`campanile cluster status` lists the nodes and their roles"),
             "name_taken" => failure.hint("`campanile job edit` changes a job that exists"),
             _ if problem.retryable => failure.hint("it may work later; try again"),
             _ => failure,
@@ -201,9 +203,18 @@ impl From<campanile_client::Error> for Failure {
 /// A node that cannot start, or cannot go on.
 impl From<campanile_model::Error> for Failure {
     fn from(error: campanile_model::Error) -> Self {
-        let failure = Self::new(Code::Failed, error.message());
+        let code = match error.kind() {
+            Kind::Conflict => Code::Conflict,
+            Kind::Invalid => Code::Usage,
+            _ => Code::Failed,
+        };
+        let failure = Self::new(code, error.message());
         match error.code() {
             "data_directory_in_use" => failure.hint("stop that process, or choose another directory with --data-dir"),
+            "store_moved" => failure
+                .hint("start it on that database, with --store or store.url")
+                .hint("if this store shall fire again, and nothing does there: `campanile migrate --unmark`"),
+            "store_newer" => failure.hint("start that release, or a later one"),
             _ => failure,
         }
     }

@@ -17,8 +17,9 @@ Example:
   campanile migrate --to postgres://campanile@db.example/campanile --data-dir /var/lib/campanile
 
 Stop the server first. The embedded store stays as it is. Interrupted, the command goes on where it
-stopped; when everything is there, it compares both sides row by row. Afterwards start servers with
-store.url, and never again one with the embedded store: both would fire the same jobs.")]
+stopped; when everything is there, it compares both sides row by row. If both are the same, it marks
+the embedded store, and no server starts on it again: both would fire the same jobs. Start servers
+with store.url. To go back instead, --unmark takes the mark away.")]
 pub struct Args {
     /// The database to move to [default: store.url of the configuration]
     #[arg(long, value_name = "URL")]
@@ -29,6 +30,9 @@ pub struct Args {
     /// Only say what would be done
     #[arg(long)]
     dry_run: bool,
+    /// Let servers start on the embedded store again, and copy nothing
+    #[arg(long, conflicts_with_all = ["to", "schema", "dry_run"])]
+    unmark: bool,
     #[command(flatten)]
     place: Place,
 }
@@ -43,6 +47,13 @@ struct Planned {
 struct PlannedTable {
     table: &'static str,
     rows: u64,
+}
+
+#[derive(Serialize)]
+struct Unmarked<'a> {
+    database: &'a Path,
+    /// Where to and when, if it was.
+    moved: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -84,15 +95,35 @@ pub async fn run(args: Args, out: &Output) -> Result<(), Failure> {
     let url = args.to.map(|url| ("store.url", url));
     let flags = url.into_iter().chain(args.schema.map(|schema| ("store.schema", schema))).collect();
     let config = args.place.configure(flags)?;
+    let database = config.data_dir.join(STORE_FILE);
+    if args.unmark {
+        return unmark(&database, out);
+    }
     if config.store.url.is_empty() {
         return Err(Failure::usage("where to? say --to postgres://user@host/database"));
     }
     let options = postgres_options(&config, &format!("migrate:{}", std::process::id()));
-    let database = config.data_dir.join(STORE_FILE);
     match args.dry_run {
         true => plan(&database, &options, out).await,
         false => migrate(&config, &database, &options, out).await,
     }
+}
+
+fn unmark(database: &Path, out: &Output) -> Result<(), Failure> {
+    let moved = copy::unmark(database).map_err(failure)?;
+    let report = Unmarked { database, moved };
+    out.print(
+        &report,
+        || vec![database.display().to_string()],
+        |_| match &report.moved {
+            Some(place) => format!("servers start on {} again; it was moved to {place}", database.display()),
+            None => format!("{} was not marked as moved", database.display()),
+        },
+    )?;
+    if report.moved.is_some() {
+        out.chat("let no server run on that database: both would fire the same jobs");
+    }
+    Ok(())
 }
 
 async fn plan(database: &Path, options: &campanile_store::postgres::Options, out: &Output) -> Result<(), Failure> {
@@ -148,7 +179,7 @@ async fn migrate(
         let lines = differ.iter().flat_map(|row| row.differences.iter().map(|how| format!("{}: {how}", row.table)));
         return Err(lines.fold(failure, Failure::detail));
     }
-    out.chat("from now on start servers with store.url, and never again one with the embedded store");
+    out.chat("from now on start servers with store.url; the embedded store is marked, and never again starts one");
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! `campanile restore`: makes a backup the embedded store, while no server is at work.
 
-use super::backup::{Place, WEBHOOK_SECRET, failure, put_secret, secret_beside};
+use super::backup::{Place, SECRETS, failure, put_secret, secret_beside};
 use super::exit::{Code, Failure};
 use super::output::{Output, bytes};
 use crate::backends::STORE_FILE;
@@ -23,7 +23,7 @@ pub struct Args {
     /// Replace the database that is there, and keep it as campanile.db.before-restore
     #[arg(long)]
     force: bool,
-    /// Also put back the secret that signs webhooks, from FILE.webhook-secret
+    /// Also put back the secrets that sign webhooks and page cursors, from FILE.webhook-secret and FILE.cursor-key
     #[arg(long)]
     with_secrets: bool,
     #[command(flatten)]
@@ -43,7 +43,7 @@ struct Report<'a> {
 /// Puts the backup back.
 pub fn run(args: Args, out: &Output) -> Result<(), Failure> {
     let data_dir = args.place.embedded()?;
-    let secret = if args.with_secrets { Some(read_secret(&args.file, &data_dir, args.force)?) } else { None };
+    let secrets = if args.with_secrets { read_secrets(&args.file, &data_dir, args.force)? } else { Vec::new() };
     let unusable =
         |error| Failure::new(Code::Failed, format!("cannot use data directory {}: {error}", data_dir.display()));
     secrets::create_data_dir(&data_dir).map_err(unusable)?;
@@ -61,8 +61,8 @@ pub fn run(args: Args, out: &Output) -> Result<(), Failure> {
     });
     bar.finish_and_clear();
     let Restored { summary, kept } = restored.map_err(failure)?;
-    if let Some(secret) = secret {
-        put_secret(&data_dir.join(WEBHOOK_SECRET), &secret).map_err(unusable)?;
+    for (to, secret) in &secrets {
+        put_secret(to, secret).map_err(unusable)?;
     }
     let report = Report {
         database: &database,
@@ -86,22 +86,29 @@ pub fn run(args: Args, out: &Output) -> Result<(), Failure> {
             out.pairs(&pairs)
         },
     )?;
-    if !args.with_secrets && !data_dir.join(WEBHOOK_SECRET).exists() {
-        out.chat("there is no webhook-secret: the next start makes up a new one, unless you put the old one back");
+    for name in SECRETS.into_iter().filter(|name| !data_dir.join(name).exists()) {
+        out.chat(&format!("there is no {name}: the next start makes up a new one, unless you put the old one back"));
     }
     Ok(())
 }
 
-/// The secret that goes with a backup, if it can take the place of what is there.
-fn read_secret(file: &Path, data_dir: &Path, force: bool) -> Result<String, Failure> {
-    let (from, to) = (secret_beside(file), data_dir.join(WEBHOOK_SECRET));
-    let read = std::fs::read_to_string(&from);
-    let secret = read.map_err(|error| Failure::new(Code::NotFound, format!("{}: {error}", from.display())))?;
-    match std::fs::read_to_string(&to) {
-        Ok(there) if there.trim() != secret.trim() && !force => {
-            let message = format!("{} exists already, and is another one", to.display());
-            Err(Failure::new(Code::Conflict, message).hint("say --force to replace it"))
+/// The secrets that go with a backup, each with its place, if they can take the place of what is there. Backups of earlier
+/// releases have no `cursor-key`.
+fn read_secrets(file: &Path, data_dir: &Path, force: bool) -> Result<Vec<(PathBuf, Vec<u8>)>, Failure> {
+    let mut secrets = Vec::new();
+    for name in SECRETS {
+        let (from, to) = (secret_beside(file, name), data_dir.join(name));
+        let secret = match std::fs::read(&from) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && name == "cursor-key" => continue,
+            read => read.map_err(|error| Failure::new(Code::NotFound, format!("{}: {error}", from.display())))?,
+        };
+        match std::fs::read(&to) {
+            Ok(there) if there != secret && !force => {
+                let message = format!("{} exists already, and is another one", to.display());
+                return Err(Failure::new(Code::Conflict, message).hint("say --force to replace it"));
+            }
+            _ => secrets.push((to, secret)),
         }
-        _ => Ok(secret),
     }
+    Ok(secrets)
 }

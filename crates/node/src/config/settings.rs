@@ -122,7 +122,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         key: "store.connections",
-        about: "connections to PostgreSQL that writes and reads share; a node has about five more for other things",
+        about: "connections to PostgreSQL that writes and reads share, at most; a node has up to six more for other things",
         set: |c, v| {
             put(&mut c.store.connections, v, "a whole number")?;
             within(c.store.connections as u64, 2, 1_000)

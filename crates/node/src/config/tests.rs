@@ -54,8 +54,45 @@ fn every_setting_reads_what_it_shows() {
 
 #[test]
 fn a_file_that_is_not_toml_is_a_problem_and_not_a_panic() {
-    let (_dir, sources) = sources("= = =", &[], &[]);
-    assert_eq!(sources.load().unwrap_err().len(), 1);
+    let (dir, sources) = sources("[engine]\nslots = = 5\n", &[], &[]);
+    let problems = sources.load().unwrap_err();
+    let [problem] = problems.as_slice() else { panic!("{problems:?}") };
+    let place = format!("{}: line 2, column 9: ", dir.path().join("campanile.toml").display());
+    assert!(problem.starts_with(&place) && !problem.contains('\n'), "{problem}");
+}
+
+#[test]
+fn an_empty_address_of_a_store_is_not_the_embedded_store() {
+    let toml = "[store]\nurl = 'postgres://a@localhost/b'\n";
+    for (toml, env, flags, origin) in [
+        ("", &[][..], &[("store.url", "")][..], "flag: store.url: is empty"),
+        ("", &[("CAMPANILE_STORE_URL", " ")], &[], "CAMPANILE_STORE_URL: store.url: is empty"),
+        ("[store]\nurl = ''\n", &[], &[], "campanile.toml: store.url: is empty"),
+        (toml, &[("CAMPANILE_STORE_URL", "")], &[], "CAMPANILE_STORE_URL: store.url: is empty"),
+    ] {
+        let (_dir, sources) = sources(toml, env, flags);
+        let problems = sources.load().unwrap_err();
+        assert!(problems.len() == 1 && problems[0].contains(origin), "{origin}: {problems:?}");
+    }
+    let env = [("CAMPANILE_STORE_URL", "")];
+    let (_dir, sources) = sources("", &env, &[("store.url", "postgres://a@localhost/b")]);
+    assert_eq!(sources.load().unwrap().config.store.kind, StoreKind::Postgres, "the flag wins");
+}
+
+#[test]
+fn what_cannot_be_a_database_is_told_before_anything_starts() {
+    for (key, value, part) in [
+        ("store.url", "mysql://a@db.example/b", "`mysql` is not postgres"),
+        ("store.url", "postgres://a@db.example/b?foo=bar", "unknown option `foo`"),
+        ("store.url", "postgres://a@db.example/b?sslmode=disable", "store.allow_plaintext"),
+        ("store.schema", "A-B", "schema `A-B`"),
+        ("store.ca_file", "/does/not/exist.pem", "/does/not/exist.pem"),
+    ] {
+        let flags = [("store.url", "postgres://a@db.example/b"), (key, value)];
+        let (_dir, sources) = sources("", &[], &flags);
+        let problems = sources.load().unwrap_err();
+        assert!(problems.len() == 1 && problems[0].contains(part), "{value}: {problems:?}");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@
 //! into the file after syncing it, so that a crash between loses nothing.
 //!
 //! # Who may open it
-//! A lock file beside the database keeps a second process out. The header's application id tells our files from others,
+//! A lock file beside the database keeps a second process out, and a mark those that come after it was moved to PostgreSQL. The header's application id tells our files from others,
 //! its user version tells what a newer release wrote; neither kind is touched.
 //!
 //! Reading order: `writer`, `reader`, `checkpointer`, `migrations`; then the verbs by noun, as they stand below, with `effects` for
@@ -123,6 +123,8 @@ const READER_CACHE_BYTES: i64 = 4 << 20;
 const STATEMENTS_MAX: usize = 256;
 /// The key under which `meta` keeps the zone database that the cursors were computed with.
 const ZONE_DATABASE: &str = "zone_database";
+/// The key under which `meta` keeps where and when the installation was moved to.
+const MOVED: &str = "moved";
 
 /// A store in an SQLite file. Dropping it finishes what was sent to it and closes the file.
 pub struct SqliteStore {
@@ -146,6 +148,7 @@ impl SqliteStore {
         refuse_other_formats(options, &location)?;
         let connection = open_writer(options, &location)?;
         migrations::migrate(&connection, &location)?;
+        refuse_moved(&connection, &location)?;
         let failed = |error| classify(&error, &location);
         let checkpointer = open_checkpointer(options).map_err(failed)?;
         let readers = (0..options.readers.max(1)).map(|_| open_reader(options).map_err(failed));
@@ -222,6 +225,17 @@ fn refuse_other_formats(options: &Options, location: &str) -> Result<()> {
     let message =
         format!("{location} is not a Campanile database, and not an SQLite file at all; it was left untouched");
     Err(Error::new(Kind::Conflict, message).with_code("store_foreign"))
+}
+
+/// An installation that lives elsewhere now must not fire here too.
+fn refuse_moved(connection: &Connection, location: &str) -> Result<()> {
+    match get_meta(connection, MOVED).map_err(|failure| failure.into_error(location))? {
+        None => Ok(()),
+        Some(place) => {
+            let message = format!("{location} was moved to {place}; both would fire the same jobs");
+            Err(Error::new(Kind::Conflict, message).with_code("store_moved"))
+        }
+    }
 }
 
 fn open_writer(options: &Options, location: &str) -> Result<Connection> {

@@ -2,7 +2,7 @@
 
 use super::failure::{Done, Failure};
 use super::lock::Lock;
-use super::{Options, get_meta, migrations, put_meta};
+use super::{MOVED, Options, get_meta, migrations, put_meta};
 use campanile_model::error::{Error, Kind, Result};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -10,8 +10,8 @@ use std::path::Path;
 
 /// The key under which `meta` keeps what tells an installation apart.
 const INSTALLATION: &str = "installation";
-/// Facts that are only about this database: what its own history knows.
-const OWN_FACTS: [&str; 1] = ["pruned_upto"];
+/// Facts that are only about this database: what its own history knows, and where it went.
+const OWN_FACTS: [&str; 2] = ["pruned_upto", MOVED];
 
 /// A database that nobody else writes.
 pub(crate) struct Source {
@@ -45,6 +45,26 @@ impl Source {
         migrations::check(&connection, &location)?;
         let installation = get_meta(&connection, INSTALLATION).map_err(failed)?;
         Ok(Self { connection, location, installation, _lock: None })
+    }
+
+    /// Marks the installation as moved to `place`: from now on no server starts on it.
+    pub(crate) fn mark_moved(&self, place: &str) -> Result<()> {
+        let mark = || {
+            let now = "SELECT strftime('%Y-%m-%dT%H:%M:%SZ', 'now')";
+            let at: String = self.connection.query_row(now, [], |row| row.get(0))?;
+            put_meta(&self.connection, MOVED, &format!("{place} at {at}"))
+        };
+        mark().map_err(|failure| failure.into_error(&self.location))
+    }
+
+    /// Takes that mark away; answers what it said.
+    pub(crate) fn unmark(&self) -> Result<Option<String>> {
+        let unmark = || {
+            let mark = get_meta(&self.connection, MOVED)?;
+            self.connection.execute("DELETE FROM meta WHERE key = ?1", [MOVED])?;
+            Done::Ok(mark)
+        };
+        unmark().map_err(|failure| failure.into_error(&self.location))
     }
 
     /// Reads rows, each as it comes.

@@ -42,7 +42,7 @@ impl Report {
         }
     }
 
-    fn cannot(&mut self, name: &'static str, error: Error) {
+    pub(super) fn cannot(&mut self, name: &'static str, error: Error) {
         let message = format!("{name}: cannot look: {}", Failure::from(error).message());
         self.add(Level::Warn, name, message, Some("use the same release on both sides"));
     }
