@@ -133,7 +133,8 @@ impl Verdict {
                 let total: usize = self.invariants.values().sum();
                 let Violation { invariant, message, execution, .. } = &first.violation;
                 let about = execution.as_deref().map(|id| format!(" {id}")).unwrap_or_default();
-                format!("failed: {total} violations, the first {invariant}{about}: {message} ({size})")
+                let noun = if total == 1 { "violation" } else { "violations" };
+                format!("failed: {total} {noun}, the first {invariant}{about}: {message} ({size})")
             }
             _ => {
                 let more = self.reasons.len().saturating_sub(1);
@@ -157,7 +158,10 @@ fn timeline(case: Case<'_>, violation: &Violation) -> Vec<Moment> {
         let at = history.at(record);
         let is_near = (first - 1_000 * MS..=last + 1_000 * MS).contains(&at);
         match &record.event {
-            Event::Op(op) => job_id.is_some() && (op.job.as_ref() == job_id || op.name.as_deref() == job_name),
+            // What was asked before may explain it, what was asked afterwards does not.
+            Event::Op(op) if at <= last + 1_000 * MS => {
+                job_id.is_some() && (op.job.as_ref() == job_id || op.name.as_deref() == job_name)
+            }
             Event::Read(read) => read.job.is_some() && read.job.as_ref() == job_id && is_near,
             Event::Skip(skip) => Some(&skip.job) == job_id,
             Event::Epoch(epoch) => Some(epoch.shard) == shard && is_near,

@@ -1,31 +1,22 @@
 //! The checker's own ids and instants are those of the product, over many inputs.
 
+mod common;
+
 use campanile_check::cron::{Cron, Fold, Gap};
 use campanile_check::ids::{self, Kind};
 use campanile_model::ids::{ExecutionId, JobId, TenantId};
 use campanile_model::schedule::{DstFold, DstGap, HashSeed, Schedule};
 use campanile_model::time::Timestamp;
+use common::Numbers;
 
-/// A small source of numbers.
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut value = self.0;
-        value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        value ^ (value >> 31)
-    }
-
-    fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.next() as usize % all.len()]
-    }
+/// One of these.
+fn of<T: Copy>(numbers: &mut Numbers, all: &[T]) -> T {
+    all[numbers.below(all.len() as i64) as usize]
 }
 
 #[test]
 fn ids_and_shards_agree() {
-    let mut numbers = Numbers(1);
+    let mut numbers = Numbers::new(1);
     for round in 0..5_000i64 {
         let bytes = (u128::from(numbers.next()) << 64 | u128::from(numbers.next())).to_be_bytes();
         let (job, at) = (JobId::from_bytes(bytes), 1_700_000_000_000 + round * 977);
@@ -95,13 +86,13 @@ const EXPRESSIONS: [&str; 34] = [
 
 #[test]
 fn cron_agrees_around_clock_changes_and_elsewhere() {
-    let mut numbers = Numbers(7);
+    let mut numbers = Numbers::new(7);
     let gaps = [(Gap::NextValid, DstGap::NextValid), (Gap::Shift, DstGap::Shift), (Gap::Skip, DstGap::Skip)];
     let folds = [(Fold::First, DstFold::First), (Fold::Second, DstFold::Second), (Fold::Both, DstFold::Both)];
     let mut fires = 0;
     for round in 0..3_000 {
-        let (zone, text) = (numbers.of(&ZONES), numbers.of(&EXPRESSIONS));
-        let (gap, fold) = (numbers.of(&gaps), numbers.of(&folds));
+        let (zone, text) = (of(&mut numbers, &ZONES), of(&mut numbers, &EXPRESSIONS));
+        let (gap, fold) = (of(&mut numbers, &gaps), of(&mut numbers, &folds));
         let cron = Cron::new(text, zone, gap.0, fold.0).expect(text);
         let (expression, zone) = (text.to_owned(), zone.to_owned());
         let schedule = Schedule::Cron { expression, zone: zone.clone(), dst_gap: gap.1, dst_fold: fold.1 };
