@@ -1,4 +1,5 @@
-//! Cron, by brute force: an expression is a question about one wall-clock second, and answers are found by asking all of them.
+//! Cron, by brute force: an expression is a question about one wall-clock second, and answers are found by asking all
+//! of them.
 //!
 //! The rules are those of the cron guide. `H` and `@every` are not known here: a recorded job must not use them.
 
@@ -219,7 +220,8 @@ impl Cron {
         if self.both_days { by_day && by_weekday } else { by_day || by_weekday }
     }
 
-    /// The zone's distances from UTC, found by asking about every quarter of an hour, and between two answers about every second.
+    /// The zone's distances from UTC, found by asking about every quarter of an hour, and between two answers about
+    /// every second.
     fn stretches(&self, from: i64, to: i64) -> Vec<Stretch> {
         let offset = |second: i64| {
             let at = Timestamp::from_second(second).unwrap_or(Timestamp::MAX);

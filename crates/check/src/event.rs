@@ -1,7 +1,7 @@
 //! What is written down during a run: one JSON object per line, one file per process, in one folder.
 //!
-//! Reading is strict: an unknown event, an unknown field or a missing one is refused with its file and line. Only rows that the
-//! API has shown (in `dump`) may carry fields that are not known here.
+//! Reading is strict: an unknown event, an unknown field or a missing one is refused with its file and line. Only rows
+//! that the API has shown (in `dump`) may carry fields that are not known here.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -124,8 +124,8 @@ pub enum OpKind {
     Discard,
 }
 
-/// A client's operation: `invoke` with what is asked, then at most one of `ok`, `fail` and `info` with what came of it. Both carry the
-/// same `op`. A second try of the same request is a new `op` with the same `key`.
+/// A client's operation: `invoke` with what is asked, then at most one of `ok`, `fail` and `info` with what came of it.
+/// Both carry the same `op`. A second try of the same request is a new `op` with the same `key`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Op {
@@ -201,7 +201,8 @@ pub struct Answer {
     pub state: Option<String>,
 }
 
-/// A job's definition as far as the oracle needs it. Fields have the names of the API's answer, and can be copied from there.
+/// A job's definition as far as the oracle needs it. Fields have the names of the API's answer, and can be copied from
+/// there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
@@ -407,7 +408,8 @@ pub struct Fire {
     pub shard: u16,
     /// Under which ownership.
     pub epoch: u64,
-    /// Grows in the order of commits of the store, where the recorder knows it. Without it epochs are compared by what is certain only.
+    /// Grows in the order of commits of the store, where the recorder knows it. Without it epochs are compared by what
+    /// is certain only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<u64>,
     /// Whose job it is, where known.
@@ -481,7 +483,8 @@ pub struct Effect {
     pub arrived_mono_ns: u64,
     /// What was answered; 0 where the sink hung up.
     pub status: u16,
-    /// Whether it counted: it was answered 2xx, it is the first such one of its execution, and its fence was not older than one seen before.
+    /// Whether it counted: it was answered 2xx, it is the first such one of its execution, and its fence was not older
+    /// than one seen before.
     pub accepted: bool,
     /// Whose job it is, where the call said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -653,8 +656,8 @@ pub struct ExecutionRow {
     /// What went wrong in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<serde_json::Value>,
-    /// Its attempts, oldest first, as `GET /v1/executions/{id}/attempts` shows them. May be left out where there was one at most: then
-    /// the row itself tells.
+    /// Its attempts, oldest first, as `GET /v1/executions/{id}/attempts` shows them. May be left out where there was
+    /// one at most: then the row itself tells.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<AttemptRow>,
 }

@@ -1,8 +1,9 @@
-//! What happened, put together from the lines: operations with both their ends, jobs with their changes, executions with all that
-//! mentions them, faults with their spans.
+//! What happened, put together from the lines: operations with both their ends, jobs with their changes, executions
+//! with all that mentions them, faults with their spans.
 //!
-//! There is one axis of time, in nanoseconds: the monotonic clock of the machine, moved so that it reads like the wall clock. So lines can
-//! be compared with instants of the store, and a wall clock that jumps in a harmed process does not disturb.
+//! There is one axis of time, in nanoseconds: the monotonic clock of the machine, moved so that it reads like the wall
+//! clock. So lines can be compared with instants of the store, and a wall clock that jumps in a harmed process does not
+//! disturb.
 
 use crate::event::{
     Answer, AttemptRow, Dump, Event, ExecutionRow, Fault, FaultPhase, JobRow, Ms, Op, OpKind, Phase, Record, Skip, Spec,
@@ -365,7 +366,8 @@ fn change(op: &Operation, row: Option<&JobRow>, info_ms: i64) -> Change {
 }
 
 impl Change {
-    /// Another try under the same key: together they have one effect, at some time between the first question and the first certain answer.
+    /// Another try under the same key: together they have one effect, at some time between the first question and the
+    /// first certain answer.
     fn join(&mut self, other: &Change) {
         let exact = |change: &Change| change.certain && change.earliest == change.latest;
         match (exact(self), exact(other)) {

@@ -1,4 +1,5 @@
-//! What must hold of every history; one file per group. The numbers are those of the table in `docs/internals/checker.md`.
+//! What must hold of every history; one file per group. The numbers are those of the table in
+//! `docs/internals/checker.md`.
 //!
 //! I8 (graphs of jobs) and I16 (audit) are not here: the product has neither yet.
 

@@ -1,7 +1,8 @@
 //! What had to fire, and what may have: expected instants from the operations of clients alone.
 //!
-//! A job is in one of several *possible* configurations at any time: an acknowledged change that tells when it counted from leaves one;
-//! a change that nobody answered adds another. An instant that fires in all of them *must* be there, one that fires in some *may*.
+//! A job is in one of several *possible* configurations at any time: an acknowledged change that tells when it counted
+//! from leaves one; a change that nobody answered adds another. An instant that fires in all of them *must* be there,
+//! one that fires in some *may*.
 //!
 //! Instants are found by walking: see `cron`. What comes due just before the store is read is not required.
 
@@ -79,7 +80,8 @@ impl Oracle {
         oracle
     }
 
-    /// By when a fire must have started, in milliseconds: soon; or, where a fault is in its way, soon after everything is well again.
+    /// By when a fire must have started, in milliseconds: soon; or, where a fault is in its way, soon after everything
+    /// is well again.
     pub fn deadline_ms(&self, fire_at_ms: i64) -> i64 {
         let at = fire_at_ms * MS;
         let mut deadline = at + self.late;
@@ -162,8 +164,8 @@ fn spans(faults: &[FaultSpan], recover: Nanos) -> Vec<(Nanos, Nanos)> {
     spans
 }
 
-/// Whether how often a job has fired is known well enough to require anything: a limit on fires does not go on counting while a job
-/// is paused or changed.
+/// Whether how often a job has fired is known well enough to require anything: a limit on fires does not go on counting
+/// while a job is paused or changed.
 fn is_countable(job: &Job, spec: usize) -> bool {
     let has_limit = job.changes[spec].spec.as_ref().is_some_and(|spec| spec.schedule.max_fires.is_some());
     !has_limit || job.changes.iter().filter(|change| change.kind != OpKind::Delete).count() == 1

@@ -1,7 +1,7 @@
 //! A picture of a run: one row per job, fires as bands, attempts as bars, faults shaded.
 //!
-//! Green bands are fires that had to be and are well, red ones have a violation. What does not fit is left out, and said so: the picture is
-//! of at most 24 jobs and a minute, around the first violation where there is one.
+//! Green bands are fires that had to be and are well, red ones have a violation. What does not fit is left out, and
+//! said so: the picture is of at most 24 jobs and a minute, around the first violation where there is one.
 
 use crate::event::ExecutionRow;
 use crate::history::{History, MS, Nanos};

@@ -124,9 +124,8 @@ impl Verdict {
     /// One line for people.
     pub fn summary(&self) -> String {
         let Counts { events, jobs, fires, executions, effects, faults, .. } = &self.counts;
-        let size = format!(
-            "{events} events, {jobs} jobs, {fires} fires that had to be, {executions} executions, {effects} effects, {faults} faults"
-        );
+        let load = format!("{events} events, {jobs} jobs, {fires} fires that had to be");
+        let size = format!("{load}, {executions} executions, {effects} effects, {faults} faults");
         match (self.valid, &self.first) {
             (Valid::Passed, _) => format!("passed: {size}"),
             (Valid::Failed, Some(first)) => {

@@ -1,4 +1,5 @@
-//! A checker that has never failed is no evidence: every way to spoil a valid history is found, by the invariant that is about it.
+//! A checker that has never failed is no evidence: every way to spoil a valid history is found, by the invariant that
+//! is about it.
 
 mod common;
 

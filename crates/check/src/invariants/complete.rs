@@ -215,7 +215,8 @@ fn wrong_instant(case: Case<'_>, row: &ExecutionRow) -> Option<String> {
     }
 }
 
-/// The version that it was fired under was the job's at some time between due and fired; one that ran, not an older one.
+/// The version that it was fired under was the job's at some time between due and fired; one that ran, not an older
+/// one.
 fn wrong_version(case: Case<'_>, row: &ExecutionRow, job: &Job) -> Option<String> {
     if row.kind != "SCHEDULE" {
         return None;

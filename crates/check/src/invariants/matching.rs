@@ -1,8 +1,8 @@
 //! I17: from outside, without ids: the calls that a sink got are matched with the fires that had to be.
 //!
-//! A wrong id would be wrong everywhere that ids are compared. Here only names and times count: each fire needs a call of its own within
-//! its window. Windows begin and end in the same order as the fires, so taking the call for the fire whose window ends first finds a
-//! matching wherever there is one.
+//! A wrong id would be wrong everywhere that ids are compared. Here only names and times count: each fire needs a call
+//! of its own within its window. Windows begin and end in the same order as the fires, so taking the call for the fire
+//! whose window ends first finds a matching wherever there is one.
 
 use super::{Case, Violation};
 use crate::event::{Event, Ms};

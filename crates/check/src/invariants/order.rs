@@ -1,12 +1,13 @@
 //! I7: cancels, claims and completions of an execution happened in some order that explains what everybody was told.
 //!
-//! An execution is a register: it waits, runs, or is over. What the store did to it is one *script*, known from its row: claim and end of
-//! each attempt, in order. What clients did (cancels, replays, discards, reads) lies somewhere between question and answer. The search goes
-//! through the bounds of all of these in time, and keeps the set of situations that are possible: how far the script is, what the state is,
-//! and which open operations have had their effect. When that set is empty, no order explains the history.
+//! An execution is a register: it waits, runs, or is over. What the store did to it is one *script*, known from its
+//! row: claim and end of each attempt, in order. What clients did (cancels, replays, discards, reads) lies somewhere
+//! between question and answer. The search goes through the bounds of all of these in time, and keeps the set of
+//! situations that are possible: how far the script is, what the state is, and which open operations have had their
+//! effect. When that set is empty, no order explains the history.
 //!
-//! Stamps of the store are taken before the commit, so they bound a step from below only. From above it is bounded by what followed:
-//! the sink's call of that attempt, or the line that a worker wrote.
+//! Stamps of the store are taken before the commit, so they bound a step from below only. From above it is bounded by
+//! what followed: the sink's call of that attempt, or the line that a worker wrote.
 
 use super::{Case, Violation};
 use crate::event::{Event, ExecutionRow, OpKind, Phase, Read};

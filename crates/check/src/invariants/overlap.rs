@@ -36,7 +36,8 @@ pub fn check(case: Case<'_>, found: &mut Vec<Violation>) {
     }
 }
 
-/// From the first claim to the final state, the waits between attempts included; a replayed one by its attempts, since it was over between.
+/// From the first claim to the final state, the waits between attempts included; a replayed one by its attempts, since
+/// it was over between.
 fn runs(case: Case<'_>, execution: &Execution, row: &ExecutionRow) -> Vec<(Nanos, Nanos)> {
     let end = |at: Option<crate::event::Ms>| at.map_or(Nanos::MAX, |at| at.0 * MS);
     if case.was_asked(execution, OpKind::Replay) {

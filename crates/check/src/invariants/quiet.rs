@@ -1,4 +1,5 @@
-//! I11: when all is done, nothing is left: no execution under way, no message on its way, and the numbers agree with the rows.
+//! I11: when all is done, nothing is left: no execution under way, no message on its way, and the numbers agree with
+//! the rows.
 
 use super::{Case, Violation, is_final};
 use crate::history::MS;

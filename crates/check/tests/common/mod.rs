@@ -1,4 +1,5 @@
-//! A valid history from a seed: what a healthy Campanile would leave behind, with faults, retries, cancels and fail-overs.
+//! A valid history from a seed: what a healthy Campanile would leave behind, with faults, retries, cancels and
+//! fail-overs.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -168,7 +169,8 @@ impl Maker {
         }
     }
 
-    /// When a fire that is due can be committed, by whom, and under which epoch: a moment ahead, or when the shard has an owner again.
+    /// When a fire that is due can be committed, by whom, and under which epoch: a moment ahead, or when the shard has
+    /// an owner again.
     pub fn owner_at(&self, shard: usize, at: i64) -> (i64, u64, usize) {
         let (_, epoch, owner) = *self.owners[shard].iter().rev().find(|(from, _, _)| *from <= at).expect("opened");
         match self.harms.iter().find(|harm| self.is_away(harm, owner, at)) {

@@ -219,7 +219,8 @@ impl Running {
         self.end(end, "SUCCEEDED", None);
     }
 
-    /// One attempt: claim, call, report. When it was over. It starts when a node is there, and none goes away while it runs.
+    /// One attempt: claim, call, report. When it was over. It starts when a node is there, and none goes away while it
+    /// runs.
     fn attempt(&mut self, maker: &mut Maker, job: &Draft, at: i64, outcome: &str, called: bool) -> i64 {
         let (node, at) = maker.healthy(at);
         let name = format!("node-{node}");
