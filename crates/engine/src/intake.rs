@@ -1,7 +1,6 @@
 //! Step 1, accept: a request becomes a job row. After: shard.
 //!
-//! A draft is checked whole (every field at fault is reported at once), resolved (schedule to plan, `after` to an
-//! instant,
+//! A draft is checked whole (every field at fault is reported at once), resolved (schedule to plan, `after` to an instant,
 //! `H` to a value), written with the version that the writer believes is there, and only then acknowledged. A crash
 //! before the commit leaves nothing, one after it leaves the job; the caller's idempotency key, stored in the same
 //! transaction, tells which.
@@ -252,8 +251,7 @@ fn in_state(ctx: &Context, old: &Job, new: NewState) -> Result<(Job, Option<Skip
     Ok((job, skip))
 }
 
-/// Reads, changes and writes a job under its version, again when somebody else was faster and the caller set no
-/// version.
+/// Reads, changes and writes a job under its version, again when somebody else was faster and the caller set no version.
 async fn update(
     ctx: &Context,
     tenant: TenantId,
@@ -285,8 +283,8 @@ async fn update(
     Err(Error::new(Kind::Unavailable, "the job is being changed too often; try again"))
 }
 
-/// The answer that a refused request got the first time, if it is a repetition; the refusal otherwise. Its first time
-/// may well be the reason for the refusal: the job is deleted, its version has grown, its instant has passed.
+/// The answer that a refused request got the first time, if it is a repetition; the refusal otherwise. Its first time may
+/// well be the reason for the refusal: the job is deleted, its version has grown, its instant has passed.
 async fn recall(ctx: &Context, tenant: TenantId, key: Option<KeyName>, refusal: Error) -> Result<Accepted> {
     let Some(key) = key else { return Err(refusal) };
     match ctx.store.recall(tenant, &key.scope, &key.key, ctx.clock.now()).await? {
@@ -305,8 +303,7 @@ fn redefine(ctx: &Context, tenant: TenantId, draft: &JobDraft, old: &Job) -> Res
     job.created_at = old.created_at;
     job.updated_at = change_instant(ctx, old);
     if same_schedule && matches!(old.schedule, Schedule::At { .. } | Schedule::After { .. }) {
-        // Its instant was fixed when the schedule was first accepted; saying the same again must neither move nor
-        // repeat it.
+        // Its instant was fixed when the schedule was first accepted; saying the same again must neither move nor repeat it.
         job.plan = old.plan.clone();
         job.cursor = job.cursor_after(&decode(&job.plan)?, job.updated_at, job.window.max_fires);
     }
@@ -418,10 +415,10 @@ fn owed(job: &Job, old: &Job, reason: Reason) -> Option<Skip> {
     Some(skipped(job, from, reason))
 }
 
-/// The cursor of a job whose fires stay the same. It must not have passed the change, so that nothing after that is
-/// left to the older version: see `shard`. The owner's clock decided about that, and may have been ahead of the one
-/// that says when the change was; then it goes back to the first fire after the change. What has run by now exists, and
-/// does not run again.
+/// The cursor of a job whose fires stay the same. It must not have passed the change, so that nothing after that is left
+/// to the older version: see `shard`. The owner's clock decided about that, and may have been ahead of the one that says
+/// when the change was; then it goes back to the first fire after the change. What has run by now exists, and does not
+/// run again.
 fn cursor_at_change(job: &Job, old: &Job) -> Result<Cursor> {
     let plan = decode(&job.plan)?;
     let Some(first) = job.cursor_after(&plan, job.updated_at, None).next_fire_at else { return Ok(old.cursor) };
