@@ -415,9 +415,10 @@ fn owed(job: &Job, old: &Job, reason: Reason) -> Option<Skip> {
     Some(skipped(job, from, reason))
 }
 
-/// The cursor of a job whose fires stay the same. It must not have passed the change, so that nothing after that is left to the
-/// older version: see `shard`. The owner's clock decided about that, and may have been ahead of the one that says when the
-/// change was; then it goes back to the first fire after the change. What has run by now exists, and does not run again.
+/// The cursor of a job whose fires stay the same. It must not have passed the change, so that nothing after that is left
+/// to the older version: see `shard`. The owner's clock decided about that, and may have been ahead of the one that says
+/// when the change was; then it goes back to the first fire after the change. What has run by now exists, and does not
+/// run again.
 fn cursor_at_change(job: &Job, old: &Job) -> Result<Cursor> {
     let plan = decode(&job.plan)?;
     let Some(first) = job.cursor_after(&plan, job.updated_at, None).next_fire_at else { return Ok(old.cursor) };

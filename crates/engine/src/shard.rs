@@ -12,7 +12,6 @@
 use crate::wheel::{Entry, Wheel};
 use campanile_model::catch_up::{self, Series};
 use campanile_model::execution::Reason;
-use campanile_model::fault::{Bug, planted};
 use campanile_model::ids::FireKind;
 use campanile_model::job::{Blackout, Cursor, JobState, spread_offset_ms};
 use campanile_model::schedule::Plan;
@@ -316,8 +315,7 @@ impl Planner {
             if !slot.live || !slot.dirty {
                 continue;
             }
-            let ahead = planted(Bug("cursor_passes_the_instant"));
-            let (next_at, fires_left) = slot.come(if ahead { Timestamp::MAX } else { now });
+            let (next_at, fires_left) = slot.come(now);
             let whole = next_at == slot.committed_at;
             slot.dirty = !whole;
             if next_at != slot.flushed_at {

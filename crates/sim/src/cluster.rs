@@ -1,8 +1,9 @@
 //! A coordinator with leases in simulated time, that is late, and now and then wrong.
 //!
-//! It hears of every member that runs and is not cut off. Who was not heard of for a lease is dead to it, and its shards go
-//! to others, whatever that process still does: nobody waits for it to give them up. In some simulations a process that is
-//! cut off learns by itself that it owns nothing; in the others it goes on. Only the epochs in the store protect then.
+//! It hears of every member that runs and is not cut off. Who was not heard of for a lease is dead to it, and its
+//! shards go to others, whatever that process still does: nobody waits for it to give them up. In some simulations a
+//! process that is cut off learns by itself that it owns nothing; in the others it goes on. Only the epochs in the
+//! store protect then.
 
 use crate::process::Process;
 use crate::switch::Mode;

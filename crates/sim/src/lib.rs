@@ -1,9 +1,10 @@
 //! The whole engine in one thread, on simulated time, from one seed.
 //!
-//! Several nodes run the real engine on the real SQLite store, which is in memory and without threads. Everything else is
-//! simulated: time, the network to the store, the queue, the coordinator, the targets. First everything goes wrong that the
-//! seed has drawn, and what must always hold is watched; then everything is healed, and all that was promised must get done.
-//! The same seed gives the same trace, byte for byte. `docs/internals/simulation.md` tells how to use it.
+//! Several nodes run the real engine on the real SQLite store, which is in memory and without threads. Everything else
+//! is simulated: time, the network to the store, the queue, the coordinator, the targets. First everything goes wrong
+//! that the seed has drawn, and what must always hold is watched; then everything is healed, and all that was promised
+//! must get done. The same seed gives the same trace, byte for byte. `docs/internals/simulation.md` tells how to use
+//! it.
 
 /// Simulated time.
 pub mod time;

@@ -1,7 +1,7 @@
 //! A queue that loses, delays, repeats and reorders.
 //!
-//! Either every process has its own, which ends with it, or all share one, which outlives them. A process that stands still
-//! or has ended takes nothing out of it.
+//! Either every process has its own, which ends with it, or all share one, which outlives them. A process that stands
+//! still or has ended takes nothing out of it.
 
 use crate::process::Process;
 use crate::world::World;

@@ -1,7 +1,7 @@
 //! The real store as one process sees it: over a network that is slow, cut, or silent about what became of a write.
 //!
-//! A read is lost with its caller. A write is on its way by itself: it may be done when its caller is long dead, and in what
-//! order the store does two of them is a matter of chance.
+//! A read is lost with its caller. A write is on its way by itself: it may be done when its caller is long dead, and in
+//! what order the store does two of them is a matter of chance.
 
 use crate::monitor;
 use crate::process::Process;

@@ -1,7 +1,8 @@
 //! Whether a process runs, stands still, or has ended.
 //!
-//! Everything that a node does to the world outside passes its switch. A process that was stopped goes on when it is let go;
-//! one that was killed never does: its tasks stay where they are, and not even their destructors run, as with kill -9.
+//! Everything that a node does to the world outside passes its switch. A process that was stopped goes on when it is
+//! let go; one that was killed never does: its tasks stay where they are, and not even their destructors run, as with
+//! kill -9.
 
 use campanile_model::{Clock, Timestamp};
 use parking_lot::Mutex;

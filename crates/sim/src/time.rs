@@ -1,7 +1,8 @@
 //! Simulated time: it stands still while anything can run, and then goes on to the first sleeper.
 //!
-//! The runtime has one thread and no timer of its own. When no task can run, it is about to park; the hook there moves time
-//! on instead. So an hour costs what is done in it, and who wakes first is decided by instant and order of going to sleep.
+//! The runtime has one thread and no timer of its own. When no task can run, it is about to park; the hook there moves
+//! time on instead. So an hour costs what is done in it, and who wakes first is decided by instant and order of going
+//! to sleep.
 
 use campanile_model::Timestamp;
 use parking_lot::Mutex;

@@ -1,11 +1,10 @@
-//! Seeds: 200 of them, the same one twice, and bugs that they must find.
+//! Seeds: 200 of them, and the same one twice. The bug zoo has bugs that they must find.
 //!
 //! `CAMPANILE_SIM_SEEDS=from..to` runs others, `CAMPANILE_SIM_SEED=n` runs one and shows its trace.
 
 use campanile_sim::{Report, run};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -125,43 +124,4 @@ fn the_same_seed_gives_the_same_trace() {
         assert_eq!(first, second, "seed {seed}");
     }
     assert_ne!(run(0, false).hash, run(1, false).hash);
-}
-
-/// Bugs that are planted, one at a time, in a process of their own; each must be caught within so many seeds.
-const BUGS: [(&str, u64); 12] = [
-    ("epoch_unchecked", 200),
-    ("claim_unguarded", 200),
-    ("early_unguarded", 200),
-    ("fence_unchecked", 200),
-    ("orphans_not_reaped", 200),
-    ("lost_not_republished", 200),
-    ("unknown_fire_is_done", 200),
-    ("unknown_outcome_is_recorded", 200),
-    ("claim_not_given_back", 200),
-    ("refused_batch_not_undone", 200),
-    ("cursor_before_commit", 200),
-    ("cursor_passes_the_instant", 200),
-];
-
-#[test]
-fn planted_bugs_are_caught() {
-    let mut missed = Vec::new();
-    for (bug, seeds) in BUGS {
-        let ran = Command::new(std::env::current_exe().unwrap())
-            .args(["seeds", "--exact", "--nocapture"])
-            .env("CAMPANILE_BUG", bug)
-            .env("CAMPANILE_SIM_SEEDS", format!("0..{seeds}"))
-            .env_remove("CAMPANILE_SIM_SEED")
-            .output()
-            .unwrap();
-        let told = String::from_utf8_lossy(&ran.stdout);
-        match told.lines().position(|line| line.contains("is violated:")) {
-            Some(at) if !ran.status.success() => {
-                let first: Vec<&str> = told.lines().skip(at).take(2).map(str::trim).collect();
-                println!("{bug}: {}", first.join(" "));
-            }
-            _ => missed.push(bug),
-        }
-    }
-    assert!(missed.is_empty(), "not caught: {missed:?}");
 }

@@ -52,6 +52,7 @@ const LOST_COMMIT: (&str, &str) = ("store", "postgres_lost_commit");
 const POSTGRES_JOBS: (&str, &str) = ("store", "postgres_jobs");
 const CLUSTER: (&str, &str) = ("cluster", "postgres");
 const ACTIONS: (&str, &str) = ("actions", "lib");
+const SIM: (&str, &str) = ("sim", "simulation");
 const WEBHOOK: (&str, &str) = ("actions", "webhook");
 
 /// The zoo, in the order in which a job travels.
@@ -276,4 +277,16 @@ pub const LATER: &[(&str, &str, &str)] = &[
     ("runmq#19", "a dead letter could not be published, and its message was acknowledged", "with Kafka"),
     ("sidekiq#5558", "a cache that is full or fails over loses what was queued", "with Redis"),
     ("etcd#15247", "an old leader revokes leases after it has stepped down", "with etcd"),
+    // The whole engine, from a seed.
+    row("epoch_unchecked", "S10", SIM, "a node fires for shards that it has lost", "seeds"),
+    row("claim_unguarded", "rq#580", SIM, "an execution that runs is claimed again", "seeds"),
+    row("early_unguarded", "found here", SIM, "a clock that is ahead starts what is not due", "seeds"),
+    row("fence_unchecked", "S12", SIM, "the outcome of a lost attempt is taken for that of the next", "seeds"),
+    row("orphans_not_reaped", "airflow#13542", SIM, "what a dead node ran stays running", "seeds"),
+    row("lost_not_republished", "temporal#459", SIM, "a lost message is never sent again", "seeds"),
+    row("unknown_fire_is_done", "found here", SIM, "a fire whose commit was not answered counts as done", "seeds"),
+    row("unknown_outcome_is_recorded", "found here", SIM, "an outcome whose commit was not answered counts as recorded", "seeds"),
+    row("claim_not_given_back", "river#1258", SIM, "an attempt that a lost claim has begun runs for ever", "seeds"),
+    row("refused_batch_not_undone", "found here", SIM, "a batch refused for one shard is lost for all of them", "seeds"),
+    row("cursor_before_commit", "cadence#1415", SIM, "a cursor passes fires that are not written yet", "seeds"),
 ];
