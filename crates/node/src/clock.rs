@@ -8,6 +8,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A wall clock that gets away from the monotonic one by more than this at a time was set.
 const STEP_MS: u64 = 50;
+/// A new offset makes up for a step of the clock within this.
+const EXPLAINED_MS: u64 = 500;
 /// How long a clock that was set is not believed, unless its offset is measured anew before: somewhat longer than that takes.
 const HOLD_MS: u64 = 3_000;
 
@@ -38,10 +40,14 @@ impl Hold {
         let passed = i64::try_from(monotonic_ms).unwrap_or(i64::MAX);
         let seen_ms = wall_ms.saturating_sub(passed);
         let base_ms = self.base_ms.unwrap_or(seen_ms);
-        let is_set = seen_ms.abs_diff(base_ms) > STEP_MS && offset_ms == self.offset_ms;
+        let believed_ms = base_ms.saturating_add(self.offset_ms);
+        // A new offset that does not make up for the step was measured before it.
+        let is_explained =
+            offset_ms != self.offset_ms && seen_ms.saturating_add(offset_ms).abs_diff(believed_ms) <= EXPLAINED_MS;
+        let is_set = seen_ms.abs_diff(base_ms) > STEP_MS && !is_explained;
         let since_ms = *self.since_ms.get_or_insert(monotonic_ms);
         if is_set && monotonic_ms.saturating_sub(since_ms) < HOLD_MS {
-            return passed.saturating_add(base_ms).saturating_add(self.offset_ms);
+            return passed.saturating_add(believed_ms);
         }
         *self = Self { base_ms: Some(seen_ms), offset_ms, since_ms: None };
         wall_ms.saturating_add(offset_ms)
@@ -113,6 +119,14 @@ mod tests {
         // Set right: the old offset is too much for it.
         assert_eq!(hold.now_ms(1_001_203, 1_210, -3_600_000), 1_001_203);
         assert_eq!(hold.now_ms(1_001_303, 1_310, 0), 1_001_303);
+    }
+
+    #[test]
+    fn an_offset_from_before_the_step_explains_nothing() {
+        let mut hold = Hold::default();
+        assert_eq!(hold.now_ms(1_000_000, 0, 2), 1_000_002);
+        assert_eq!(hold.now_ms(4_600_100, 100, 3), 1_000_102);
+        assert_eq!(hold.now_ms(4_600_200, 200, -3_600_000), 1_000_200);
     }
 
     #[test]
