@@ -10,7 +10,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const STEP_MS: u64 = 50;
 /// A new offset makes up for a step of the clock within this.
 const EXPLAINED_MS: u64 = 500;
-/// How long a clock that was set is not believed, unless its offset is measured anew before: somewhat longer than that takes.
+/// How long a clock that was set is not believed, unless its offset is measured anew before: somewhat longer than that
+/// takes.
 const HOLD_MS: u64 = 3_000;
 
 /// The machine's clock, corrected by how far it is off the one that counts, where somebody measures that.
@@ -22,9 +23,9 @@ pub struct SystemClock {
     hold: Option<Arc<Mutex<Hold>>>,
 }
 
-/// What is believed between two measurements of the offset. The measured offset belongs to the clock as it was then: when the clock is
-/// set, the sum of both would be wrong until the next measurement, and everything within the jump would fire early. So the monotonic clock
-/// goes on from where the wall clock was.
+/// What is believed between two measurements of the offset. The measured offset belongs to the clock as it was then:
+/// when the clock is set, the sum of both would be wrong until the next measurement, and everything within the jump
+/// would fire early. So the monotonic clock goes on from where the wall clock was.
 #[derive(Debug, Default)]
 struct Hold {
     /// The wall clock at the monotonic clock's zero; `None` at first.

@@ -1,8 +1,9 @@
-//! Real nodes in networks of their own, and everything that can be done to them: killed, stopped, restarted, cut off one way or both, with a
-//! database that crashes, a clock that jumps and a disk that is slow.
+//! Real nodes in networks of their own, and everything that can be done to them: killed, stopped, restarted, cut off
+//! one way or both, with a database that crashes, a clock that jumps and a disk that is slow.
 //!
-//! `cargo xtask chaos` runs this and has the recording judged by `campanile-check`. The order of faults comes from a seed. Needs root, and the
-//! programs ip, nft, strace and faketime's library; the task installs what is missing. By hand:
+//! `cargo xtask chaos` runs this and has the recording judged by `campanile-check`. The order of faults comes from a
+//! seed. Needs root, and the programs ip, nft, strace and faketime's library; the task installs what is missing. By
+//! hand:
 //!
 //! ```sh
 //! CAMPANILE_CHAOS_STORE=postgres CAMPANILE_CHAOS_SEED=1 CAMPANILE_CHAOS_SECONDS=60 CAMPANILE_CHAOS_DIR=/tmp/chaos \

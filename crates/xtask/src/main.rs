@@ -2,8 +2,8 @@
 //!
 //! `cargo xtask test` is what CI runs, and all of it. Plain std: whoever has a Rust toolchain and a C compiler can run
 //! it. Reading order: [`steps`] (the checks, one after the other), [`docs`] (pages written by programs), [`links`]
-//! (names in pages that must exist), [`postgres`] (the database that tests use), [`tools`] (other programs that they use), [`chaos`]
-//! (faults on real nodes).
+//! (names in pages that must exist), [`postgres`] (the database that tests use), [`tools`] (other programs that they
+//! use), [`chaos`] (faults on real nodes).
 
 mod steps;
 mod docs;
@@ -18,8 +18,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 Usage: cargo xtask <task>
 
-  test           everything CI checks: check-links, fmt, clippy, doc, test, chaos, docs --check; tests use the PostgreSQL that
-                 CAMPANILE_TEST_POSTGRES names, or a private one, which is installed first if need be
+  test           everything CI checks: check-links, fmt, clippy, doc, test, chaos, docs --check; tests use the PostgreSQL
+                 that CAMPANILE_TEST_POSTGRES names, or a private one, which is installed first if need be
   chaos [--seed <number>] [--minutes <number>|--seconds <number>] [--postgres|--embedded]
                  faults on real nodes, judged by the checker; needs root, and installs what it needs
   docs           write the generated pages under docs/
