@@ -1,15 +1,15 @@
 //! Faults for tests: points in the path where the process can be made to end, wait or stand still, and bugs of other
 //! schedulers that can be planted here again, to see that a test catches them.
 //!
-//! Both are chosen by the environment and exist only with the feature `faults`, which nothing but the test kit asks for: in
-//! the product every call is an empty function.
+//! Both are chosen by the environment and exist only with the feature `faults`, which nothing but the test kit asks
+//! for: in the product every call is an empty function.
 
 /// A point of the path, before or after a step.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Point(pub &'static str);
 
-/// A durable step of the store, by its short name. It has two points: `store.<step>.before_commit`, when its transaction has
-/// done all but commit, and `store.<step>.after_commit`, when it is on disk and nobody was told.
+/// A durable step of the store, by its short name. It has two points: `store.<step>.before_commit`, when its
+/// transaction has done all but commit, and `store.<step>.after_commit`, when it is on disk and nobody was told.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Step(pub &'static str);
 
@@ -48,9 +48,9 @@ macro_rules! points {
 ///
 /// One durable step is missing: the correction of counters that have drifted, which only a bug makes happen.
 pub const POINTS: &[&str] = points! {
-    "put_jobs" "open_shards" "fire" "advance" "claim" "defer" "extend" "complete" "release" "cancel" "replay" "bury" "prune"
-    "put_operation" "put_capacity" "delete_capacity" "put_endpoint" "delete_endpoint" "settle_deliveries" "replay_delivery"
-    "break_watches" "forget_keys" "mark_zone_database"
+    "put_jobs" "open_shards" "fire" "advance" "claim" "defer" "extend" "complete" "release" "cancel" "replay" "bury"
+    "prune" "put_operation" "put_capacity" "delete_capacity" "put_endpoint" "delete_endpoint" "settle_deliveries"
+    "replay_delivery" "break_watches" "forget_keys" "mark_zone_database"
     ;
     "queue.publish.before" "queue.publish.after" "queue.take.before" "queue.take.after"
     "action.run.before" "action.run.after" "event.send.before" "event.send.after"

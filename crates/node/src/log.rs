@@ -17,8 +17,8 @@ pub fn start(log: &Log) {
     let filter = filter(&log.level);
     let ansi = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi);
-    // A line that cannot be written, as when the log lies on a full disk, is lost. To complain about it on the same stderr would
-    // panic, and end the process.
+    // A line that cannot be written, as when the log lies on a full disk, is lost. To complain about it on the same
+    // stderr would panic, and end the process.
     let builder = builder.log_internal_errors(false);
     // A second start (in a test) keeps the first log.
     let _ = match log.format {

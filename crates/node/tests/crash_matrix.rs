@@ -1,9 +1,9 @@
-//! The real binary, killed at every point of `campanile_model::fault::POINTS`, embedded and on PostgreSQL; started again, it loses
-//! nothing and doubles nothing.
+//! The real binary, killed at every point of `campanile_model::fault::POINTS`, embedded and on PostgreSQL; started
+//! again, it loses nothing and doubles nothing.
 //!
-//! Each case starts a server that ends itself at its point, under a load that passes through it; a case whose point is not
-//! reached fails. `CAMPANILE_MATRIX=store.fire` runs only the points that start so, and `CAMPANILE_MATRIX_THREADS` says how many at the
-//! same time.
+//! Each case starts a server that ends itself at its point, under a load that passes through it; a case whose point is
+//! not reached fails. `CAMPANILE_MATRIX=store.fire` runs only the points that start so, and `CAMPANILE_MATRIX_THREADS`
+//! says how many at the same time.
 
 #![allow(clippy::disallowed_methods, reason = "a test of the real thing lives in real time")]
 

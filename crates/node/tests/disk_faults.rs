@@ -1,7 +1,8 @@
-//! A bad disk under the real binary: the power is cut, syncs are slow or fail, and there is no room. Nothing acknowledged is lost.
+//! A bad disk under the real binary: the power is cut, syncs are slow or fail, and there is no room. Nothing
+//! acknowledged is lost.
 //!
-//! These need root (mounts) and `strace` (syncs that fail). Where that is missing they fail and say what to do: a test that did
-//! not run must not look like one that passed.
+//! These need root (mounts) and `strace` (syncs that fail). Where that is missing they fail and say what to do: a test
+//! that did not run must not look like one that passed.
 
 #![allow(clippy::disallowed_methods, reason = "a test of the real thing lives in real time")]
 
@@ -47,7 +48,7 @@ fn recurring(server: &Server, sink: &Sink) -> Vec<Known> {
 fn must(program: &str, arguments: &[&str]) -> String {
     let ended = Command::new(program).args(arguments).stdin(Stdio::null()).output();
     let ended = ended.unwrap_or_else(|error| {
-        panic!("this test needs `{program}`, which cannot be run ({error}): install it, or run `cargo xtask test`, which does")
+        panic!("this test needs `{program}` ({error}): install it, or run `cargo xtask test`, which does")
     });
     let said = String::from_utf8_lossy(&ended.stderr);
     let shown = arguments.join(" ");
@@ -84,7 +85,8 @@ impl Disk {
         stat.split_whitespace().nth(4).unwrap().to_owned()
     }
 
-    /// What would be on the platter if the power went now. The copy is one instant only if nothing is written meanwhile.
+    /// What would be on the platter if the power went now. The copy is one instant only if nothing is written
+    /// meanwhile.
     fn cut(&self, to: &Path) {
         for _ in 0..50 {
             let before = self.writes();
@@ -107,8 +109,8 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("a path of ours")
 }
 
-/// The server stands still while the image is copied, so that the copy is what one instant would leave: what was synced, and of
-/// the rest what the kernel had happened to write.
+/// The server stands still while the image is copied, so that the copy is what one instant would leave: what was
+/// synced, and of the rest what the kernel had happened to write.
 #[test]
 fn what_was_acknowledged_before_the_power_went_is_there_after() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,13 +1,14 @@
 //! `cargo xtask chaos`: real nodes, real faults, and the checker's verdict about what was recorded.
 //!
-//! The harness is a test of the binary (`crates/node/tests/chaos.rs`), because it needs a build with faults; the judge is
-//! `campanile-check`. Here they are only run one after the other.
+//! The harness is a test of the binary (`crates/node/tests/chaos.rs`), because it needs a build with faults; the judge
+//! is `campanile-check`. Here they are only run one after the other.
 
 use crate::steps::{cargo, cargo_command, perform};
 use crate::{root, tools};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What a run of a minute must have had at least, so that it proves something: jobs, fires, and fires while something was wrong.
+/// What a run of a minute must have had at least, so that it proves something: jobs, fires, and fires while something
+/// was wrong.
 const LEAST_PER_MINUTE: [(&str, u64); 3] = [("--min-jobs", 300), ("--min-fires", 600), ("--min-fires-in-faults", 100)];
 /// A first start may be this late when all is well: the machine has more to do than to run the nodes.
 const LATE_MS: &str = "5000";

@@ -1,5 +1,5 @@
-//! Networks of their own for nodes and their database, which all go through one router: there packets are dropped without a word, one
-//! way or both.
+//! Networks of their own for nodes and their database, which all go through one router: there packets are dropped
+//! without a word, one way or both.
 //!
 //! Needs root, `ip` and `nft`. Everything is taken down when this is dropped.
 
@@ -128,7 +128,7 @@ pub fn must(words: &[&str]) -> String {
     let ended = Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()).output();
     let shown = words.join(" ");
     let ended = ended.unwrap_or_else(|error| {
-        panic!("cannot run `{shown}`: {error}. This needs root and the programs ip and nft: `cargo xtask chaos` installs them")
+        panic!("cannot run `{shown}`: {error}. This needs root, ip and nft: `cargo xtask chaos` installs them")
     });
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "`{shown}` failed (this needs root on Linux): {said}");

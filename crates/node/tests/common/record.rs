@@ -1,5 +1,5 @@
-//! Writes down what clients asked, what a sink saw and what was done to the nodes, for the checker (`campanile-check`): lines of JSON, a file
-//! for each who writes.
+//! Writes down what clients asked, what a sink saw and what was done to the nodes, for the checker (`campanile-check`):
+//! lines of JSON, a file for each who writes.
 
 use super::judge::ms;
 use super::{Answer, http_within, now_ms, runtime};
@@ -108,7 +108,8 @@ async fn record(
 }
 
 impl SinkState {
-    /// Writes a call down, and says how it is answered: `/slow` takes its time, and `/flaky` refuses every third execution's first try.
+    /// Writes a call down, and says how it is answered: `/slow` takes its time, and `/flaky` refuses every third
+    /// execution's first try.
     fn record(&self, head: &http::request::Parts) -> (http::StatusCode, Duration) {
         let (arrived_wall_ns, arrived_mono_ns) = (wall_ns(), mono_ns());
         let text = |name: &str| head.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
@@ -123,8 +124,8 @@ impl SinkState {
         *newest = fence.max(*newest);
         let accepted = status == 200 && is_newest && seen.accepted.insert(execution.clone());
         let fields = json!({
-            "execution": execution, "job_name": text("x-job-name"), "fire_at": text("x-scheduled-at"), "attempt": attempt,
-            "fence": fence, "arrived_wall_ns": arrived_wall_ns, "arrived_mono_ns": arrived_mono_ns, "status": status,
+            "execution": execution, "job_name": text("x-job-name"), "fire_at": text("x-scheduled-at"),
+            "attempt": attempt, "fence": fence, "arrived_wall_ns": arrived_wall_ns, "arrived_mono_ns": arrived_mono_ns, "status": status,
             "accepted": accepted,
         });
         self.recorder.write("effect", fields);

@@ -1,5 +1,6 @@
-//! A load that passes through every kind of write: recurring jobs, retries, dead letters, cancels, limits, notifications, and a worker
-//! that pulls. Whatever is not answered is asked again under the same key until it is, of whoever serves by then.
+//! A load that passes through every kind of write: recurring jobs, retries, dead letters, cancels, limits,
+//! notifications, and a worker that pulls. Whatever is not answered is asked again under the same key until it is, of
+//! whoever serves by then.
 
 use super::judge::{Due, Known, catch_up, ms, retry, webhook};
 use super::{Answer, Delivery, Reply, Sink, http_within, now_ms};
