@@ -12,6 +12,7 @@
 use crate::wheel::{Entry, Wheel};
 use campanile_model::catch_up::{self, Series};
 use campanile_model::execution::Reason;
+use campanile_model::fault::{Bug, planted};
 use campanile_model::ids::FireKind;
 use campanile_model::job::{Blackout, Cursor, JobState, spread_offset_ms};
 use campanile_model::schedule::Plan;

@@ -265,18 +265,6 @@ pub const ZOO: &[Row] = &[
     row("guard-off-by-default", "n8n#28035", WEBHOOK,
         "the guard is there, and off",
         "private_targets_see_no_packet_in_production"),
-];
-
-/// What cannot be planted yet: the bug, what it does, and when it can.
-pub const LATER: &[(&str, &str, &str)] = &[
-    ("S3", "two parents end together, both see no child that is ready, and the child is lost", "with dependent jobs"),
-    ("S4", "a name in a subquery hides the outer one: any waiting edge blocks every graph", "with dependent jobs"),
-    ("S5", "the state of an edge belongs to the job: the second pass starts satisfied", "with dependent jobs"),
-    ("S9", "under load the checks of dependencies are left out, and children are lost", "with dependent jobs"),
-    ("confluent-kafka-python#552", "a long job exceeds the poll interval, and a second consumer gets it", "with Kafka"),
-    ("runmq#19", "a dead letter could not be published, and its message was acknowledged", "with Kafka"),
-    ("sidekiq#5558", "a cache that is full or fails over loses what was queued", "with Redis"),
-    ("etcd#15247", "an old leader revokes leases after it has stepped down", "with etcd"),
     // The whole engine, from a seed.
     row("epoch_unchecked", "S10", SIM, "a node fires for shards that it has lost", "seeds"),
     row("claim_unguarded", "rq#580", SIM, "an execution that runs is claimed again", "seeds"),
@@ -289,4 +277,16 @@ pub const LATER: &[(&str, &str, &str)] = &[
     row("claim_not_given_back", "river#1258", SIM, "an attempt that a lost claim has begun runs for ever", "seeds"),
     row("refused_batch_not_undone", "found here", SIM, "a batch refused for one shard is lost for all of them", "seeds"),
     row("cursor_before_commit", "cadence#1415", SIM, "a cursor passes fires that are not written yet", "seeds"),
+];
+
+/// What cannot be planted yet: the bug, what it does, and when it can.
+pub const LATER: &[(&str, &str, &str)] = &[
+    ("S3", "two parents end together, both see no child that is ready, and the child is lost", "with dependent jobs"),
+    ("S4", "a name in a subquery hides the outer one: any waiting edge blocks every graph", "with dependent jobs"),
+    ("S5", "the state of an edge belongs to the job: the second pass starts satisfied", "with dependent jobs"),
+    ("S9", "under load the checks of dependencies are left out, and children are lost", "with dependent jobs"),
+    ("confluent-kafka-python#552", "a long job exceeds the poll interval, and a second consumer gets it", "with Kafka"),
+    ("runmq#19", "a dead letter could not be published, and its message was acknowledged", "with Kafka"),
+    ("sidekiq#5558", "a cache that is full or fails over loses what was queued", "with Redis"),
+    ("etcd#15247", "an old leader revokes leases after it has stepped down", "with etcd"),
 ];
