@@ -29,8 +29,8 @@ pub struct Client {
 /// What goes with a write beside its body.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
-    /// Makes the write happen once, however often it is sent. With one, the client itself sends it up to three times while no
-    /// server answers, or one says that it may work later.
+    /// Makes the write happen once, however often it is sent. With one, the client itself sends it up to three times
+    /// while no server answers, or one says that it may work later.
     pub idempotency_key: Option<String>,
     /// Only if the job is in this version.
     pub if_match: Option<u32>,

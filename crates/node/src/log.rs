@@ -4,7 +4,8 @@ use crate::config::{Log, LogFormat};
 use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 
-/// What a library says about connections that broke, in its own words; we say it in ours. Named in the setting, it is heard.
+/// What a library says about connections that broke, in its own words; we say it in ours. Named in the setting, it is
+/// heard.
 const QUIET: &str = "deadpool=error";
 
 fn filter(level: &str) -> EnvFilter {

@@ -175,8 +175,8 @@ fn parse(url: &str) -> Result<Config, String> {
     Ok(config)
 }
 
-/// The same address with `sslmode=require` in place of the modes that check the certificate, which we do anyway; none where
-/// there is no such mode.
+/// The same address with `sslmode=require` in place of the modes that check the certificate, which we do anyway; none
+/// where there is no such mode.
 fn required(url: &str) -> Option<String> {
     let mut found = false;
     let mut require = |word: &str| match word {

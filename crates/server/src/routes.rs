@@ -151,7 +151,8 @@ pub fn router(engine: Handle, options: Options) -> Router {
     finished(routes, app)
 }
 
-/// What a node without the API says to whoever asks for it: another node has it, so the same request may well be answered there.
+/// What a node without the API says to whoever asks for it: another node has it, so the same request may well be answered
+/// there.
 async fn elsewhere(uri: Uri) -> Response {
     if !["/v1/", "/api/", "/internal/"].iter().any(|part| uri.path().starts_with(part)) {
         return StatusCode::NOT_FOUND.into_response();

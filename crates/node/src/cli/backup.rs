@@ -15,8 +15,8 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// The files of secrets within the data directory: what signs webhooks, and what signs page cursors. A backup has them beside
-/// it, under its own name and theirs.
+/// The files of secrets within the data directory: what signs webhooks, and what signs page cursors. A backup has them
+/// beside it, under its own name and theirs.
 pub const SECRETS: [&str; 2] = ["webhook-secret", "cursor-key"];
 
 /// A copy of the embedded store in one file.

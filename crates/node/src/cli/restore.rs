@@ -92,8 +92,8 @@ pub fn run(args: Args, out: &Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The secrets that go with a backup, each with its place, if they can take the place of what is there. Backups of earlier
-/// releases have no `cursor-key`.
+/// The secrets that go with a backup, each with its place, if they can take the place of what is there. Backups of
+/// earlier releases have no `cursor-key`.
 fn read_secrets(file: &Path, data_dir: &Path, force: bool) -> Result<Vec<(PathBuf, Vec<u8>)>, Failure> {
     let mut secrets = Vec::new();
     for name in SECRETS {

@@ -10,8 +10,9 @@
 //! into the file after syncing it, so that a crash between loses nothing.
 //!
 //! # Who may open it
-//! A lock file beside the database keeps a second process out, and a mark those that come after it was moved to PostgreSQL. The header's application id tells our files from others,
-//! its user version tells what a newer release wrote; neither kind is touched.
+//! A lock file beside the database keeps a second process out, and a mark all others once it was moved to PostgreSQL.
+//! The header's application id tells our files from others, its user version tells what a newer release wrote; neither
+//! kind is touched.
 //!
 //! Reading order: `writer`, `reader`, `checkpointer`, `migrations`; then the verbs by noun, as they stand below, with `effects` for
 //! what follows from every change of state; then lists and upkeep (`listing`, `stats`, `prune`, `reconcile`, `operations`)
