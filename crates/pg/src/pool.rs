@@ -8,7 +8,7 @@ use crate::failure::{Done, Failure, classify};
 use crate::target::{Options, Target};
 use campanile_model::fault::{Bug, Step, planted};
 use campanile_model::{Error, Kind, Result};
-use deadpool_postgres::{Manager, ManagerConfig, Object, PoolError, RecyclingMethod, Runtime, Timeouts};
+use deadpool_postgres::{Manager, ManagerConfig, Object, PoolError, RecyclingMethod, Runtime, TimeoutType, Timeouts};
 use futures_util::future::BoxFuture;
 use std::time::Duration;
 use tokio::time::error::Elapsed;
@@ -100,11 +100,16 @@ impl Pool {
     }
 
     fn refused(&self, error: PoolError) -> Error {
-        match error {
-            PoolError::Backend(error) => classify(&error, self.target.location()),
-            other => Error::new(Kind::Unavailable, format!("no connection to {}: {other}", self.target.location()))
-                .with_code("store_unreachable"),
-        }
+        let location = self.target.location();
+        let (message, code) = match error {
+            PoolError::Backend(error) => return classify(&error, location),
+            PoolError::Timeout(TimeoutType::Wait) => {
+                (format!("all connections to {location} are in use, and none became free in time"), "store_busy")
+            }
+            PoolError::Timeout(_) => (format!("no answer from {location} in time"), "store_unreachable"),
+            other => (format!("no connection to {location}: {other}"), "store_unreachable"),
+        };
+        Error::new(Kind::Unavailable, message).with_code(code)
     }
 
     /// Reads rows by a statement that is prepared once per connection.
