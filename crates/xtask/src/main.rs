@@ -19,7 +19,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 Usage: cargo xtask <task>
 
-  test           everything CI checks: check-links, fmt, clippy, doc, test, zoo, chaos, docs --check; tests use the PostgreSQL
+  test           everything CI checks: check-links, fmt, clippy, doc, test, zoo, docs --check; tests use the PostgreSQL
                  that CAMPANILE_TEST_POSTGRES names, or a private one, which is installed first if need be
   chaos [--seed <number>] [--minutes <number>|--seconds <number>] [--postgres|--embedded]
                  faults on real nodes, judged by the checker; needs root, and installs what it needs
