@@ -37,7 +37,8 @@ pub fn run(name: Option<&str>) -> Result<(), String> {
         return Err(format!("no bug of that name; there are: {}", known.join(", ")));
     }
     let server = if rows.iter().any(|row| row.needs_postgres()) { Some(Server::get()?) } else { None };
-    let judged = binaries::of_rows(&rows).and_then(|binaries| judge(&rows, &binaries, server.as_ref()));
+    let built = if name.is_none() { binaries::of_workspace() } else { binaries::of_rows(&rows) };
+    let judged = built.and_then(|binaries| judge(&rows, &binaries, server.as_ref()));
     if let Some(server) = server {
         server.leave();
     }
