@@ -18,26 +18,31 @@ const WATCHES_MAX: usize = 1_000;
 const PRUNE_MAX: usize = 500;
 /// How long a transaction of fires may wait between two of those.
 const PRUNE_PAUSE_MS: u64 = 20;
-/// How often there is a look at what is old.
-const PRUNE_MS: u64 = 20_000;
+/// How often there is a look at what is old and at what is to be folded; and where the last look found nothing and nothing has
+/// happened here since.
+const PRUNE_MS: (u64, u64) = (20_000, 60_000);
 /// How often the counters are compared with the rows.
 const RECONCILE_MS: u64 = 24 * 3_600_000;
 
 /// Deletes what is old, and compares counters with rows, until told to stop.
 pub async fn run_slow(ctx: Context, mut stop: watch::Receiver<bool>) {
     let mut reconcile_due_ms = ctx.clock.monotonic_ms() + RECONCILE_MS;
+    let (mut wait_ms, mut happened) = (PRUNE_MS.0, 0);
     loop {
         tokio::select! {
             biased;
             () = stopped(&mut stop) => return,
-            () = ctx.clock.sleep_ms(PRUNE_MS) => {}
+            () = ctx.clock.sleep_ms(wait_ms) => {}
         }
         if !ctx.duty.is_keeper() {
             continue;
         }
         let mono = ctx.clock.monotonic_ms();
         let done = async {
-            prune(&ctx, ctx.clock.now(), &stop).await?;
+            let pruned = prune(&ctx, ctx.clock.now(), &stop).await?;
+            let until_now = ctx.metrics.fired.get() + ctx.metrics.started.get();
+            let quiet = pruned == 0 && until_now == happened;
+            (wait_ms, happened) = (if quiet { PRUNE_MS.1 } else { PRUNE_MS.0 }, until_now);
             if mono >= reconcile_due_ms {
                 reconcile_due_ms = mono + RECONCILE_MS;
                 reconcile(&ctx).await?;
@@ -80,17 +85,19 @@ pub async fn watches(ctx: &Context, now: Timestamp) -> Result<()> {
     }
 }
 
-/// Deletes what is too old, a little at a time, until there is none.
-async fn prune(ctx: &Context, now: Timestamp, stop: &watch::Receiver<bool>) -> Result<()> {
+/// Deletes what is too old, a little at a time, until there is none. Says how many executions that were.
+async fn prune(ctx: &Context, now: Timestamp, stop: &watch::Receiver<bool>) -> Result<usize> {
+    let mut executions = 0;
     while !*stop.borrow() {
         let pruned = ctx.store.prune(&ctx.retention, now, PRUNE_MAX).await?;
         ctx.metrics.pruned.add(pruned.executions as u64);
+        executions += pruned.executions;
         if !pruned.more {
-            return Ok(());
+            break;
         }
         ctx.clock.sleep_ms(PRUNE_PAUSE_MS).await;
     }
-    Ok(())
+    Ok(executions)
 }
 
 /// Compares the counters with the rows.
