@@ -368,12 +368,7 @@ impl Owner {
         let verdicts = match written.verdict {
             FireVerdict::Fired(verdicts) => verdicts,
             FireVerdict::EpochLost(shards) => {
-                // A write from before an outage may be refused by the epoch under which this node has opened its shards again.
-                let still = |shard: &ShardId| {
-                    let held = |fences: &[ShardFence]| fences.iter().find(|fence| fence.shard == *shard).copied();
-                    held(&self.fences) == held(&written.batch.fences)
-                };
-                let lost: Vec<ShardId> = shards.into_iter().filter(still).collect();
+                let lost = lost(&shards, &written.batch.fences, &self.fences);
                 metrics.epoch_refused.add(written.batch.fires.len() as u64);
                 if !lost.is_empty() {
                     tracing::error!(shards = lost.len(), "another node owns these shards now; their jobs are given up");
@@ -570,6 +565,13 @@ async fn load_waiting(ctx: Context, dispatcher: Dispatcher, shards: Vec<ShardId>
     }
 }
 
+/// Of the shards whose epoch refused a write, those that are lost: a write from before an outage may be refused by the epoch under
+/// which this node itself has opened its shards again, and those are still its own.
+fn lost(refused: &[ShardId], written: &[ShardFence], held: &[ShardFence]) -> Vec<ShardId> {
+    let fence = |fences: &[ShardFence], shard| fences.iter().find(|fence| fence.shard == shard).copied();
+    refused.iter().copied().filter(|&shard| fence(written, shard) == fence(held, shard)).collect()
+}
+
 /// Waits until the engine is told to stop.
 pub async fn stopped(stop: &mut watch::Receiver<bool>) {
     // An error means that the sender is gone, which is a stop too.
@@ -587,5 +589,21 @@ async fn optional<T>(slot: &mut Option<BoxFuture<'static, T>>) -> T {
     match slot {
         Some(future) => future.await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use campanile_model::shard::Epoch;
+
+    #[test]
+    fn shards_that_were_opened_again_are_not_lost_by_an_old_write() {
+        let fence = |shard, epoch| ShardFence { shard: ShardId(shard), epoch: Epoch(epoch) };
+        let written = [fence(1, 7), fence(2, 7), fence(3, 7)];
+        // The first was opened again since, the second is held as it was, the third was given up.
+        let held = [fence(1, 8), fence(2, 7)];
+        let refused = [ShardId(1), ShardId(2), ShardId(3)];
+        assert_eq!(lost(&refused, &written, &held), [ShardId(2)]);
     }
 }

@@ -18,6 +18,8 @@ use common::judge::{Arrival, Due, Known, finish, ms, number, webhook};
 use common::{Reply, Server, Signal, Sink, eventually, now_ms};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashSet};
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -212,6 +214,25 @@ fn a_node_that_is_asked_to_stop_hands_over_at_once() {
     assert_eq!(verdict.lost_attempts, 0, "what ran had its time: {verdict:?}");
     let worst_ms = worst_lateness_ms(&sink, &known, asked_at_ms - 1_000..asked_at_ms + 3_000);
     assert!(worst_ms < 1_500, "{worst_ms} ms");
+}
+
+#[test]
+fn a_client_that_hangs_does_not_hold_the_hand_over_up() {
+    let _turn = turn();
+    let cluster = Cluster::new();
+    let nodes = cluster.nodes(2);
+    wait_even(&nodes[0], &names(&nodes));
+    let leaving = name(&nodes[0]);
+    let mut client = TcpStream::connect(nodes[0].url().trim_start_matches("http://")).unwrap();
+    let head = "POST /v1/jobs HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{";
+    client.write_all(head.as_bytes()).unwrap();
+    nodes[0].signal(Signal::TERM);
+    let took = wait_taken_over(&nodes[1], &leaving);
+    eprintln!("taken over {took:?} after the signal, with a request that never ends");
+    // It still waits for the rest of the request: the API has not drained.
+    client.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    let answer = client.read(&mut [0; 1]).map_err(|error| error.kind());
+    assert_eq!(answer, Err(ErrorKind::WouldBlock), "the node is still there");
 }
 
 #[test]
