@@ -80,6 +80,7 @@ pub const TRANSITIONS: &[(State, Event, State)] = &[
     (Retrying, Event::Discard, Skipped),
     (Skipped, Event::Refire, Pending),
     (Pending, Event::Refire, Pending),
+    (Blocked, Event::Refire, Pending),
     (Running, Event::Release, Pending),
     (Pending, Event::Hold, Blocked),
     (Blocked, Event::Unhold, Pending),

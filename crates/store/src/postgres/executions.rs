@@ -133,8 +133,9 @@ fn refire(sheet: &mut Sheet<'_>, fire: &Fire, now: Timestamp) -> Done<bool> {
     if !legal || !given_way || begun || found.job_version >= dispatch.job_version {
         return Ok(false);
     }
-    let (state, overlap, pool) = (lifecycle::target(Event::Refire), found.of.overlap, found.of.pool.clone());
-    sheet.effects.sums.count(dispatch.tenant, &pool, Some(found.state), None);
+    let state = lifecycle::target(Event::Refire);
+    let (was, overlap, pool) = (found.state, found.of.overlap, found.of.pool.clone());
+    sheet.effects.sums.count(dispatch.tenant, &pool, Some(was), None);
     sheet.effects.sums.count(dispatch.tenant, &dispatch.pool, None, Some(state));
     let record = sheet.at(dispatch.execution)?;
     record.of.pool = dispatch.pool.clone();
@@ -147,7 +148,9 @@ fn refire(sheet: &mut Sheet<'_>, fire: &Fire, now: Timestamp) -> Done<bool> {
     (record.wake_at, record.fired_at, record.covers_from) = (fire.wake_at, now, fire.covers_from);
     record.touch(Shape::Whole);
     sheet.effects.watches.begin_again(fire);
-    if overlap != Overlap::Allow && fire.overlap == Overlap::Allow {
+    // What waited for its turn asks for it again, by its new policy.
+    let leaves = fire.overlap == Overlap::Allow || was == State::Blocked;
+    if overlap != Overlap::Allow && leaves {
         overlaps::over(sheet, (dispatch.job, dispatch.execution), now)?;
     }
     Ok(true)

@@ -146,7 +146,9 @@ fn refire(effects: &mut Effects<'_>, fire: &Fire, now: Timestamp, ready: &mut Ve
     expect_one(changed, dispatch.execution)?;
     effects.count(dispatch.tenant, &pool, Some(state), None);
     effects.count(dispatch.tenant, &dispatch.pool, None, Some(lifecycle::target(Event::Refire)));
-    if overlap != Overlap::Allow && fire.overlap == Overlap::Allow {
+    // What waited for its turn asks for it again, by its new policy.
+    let leaves = fire.overlap == Overlap::Allow || state == State::Blocked;
+    if overlap != Overlap::Allow && leaves {
         overlaps::over(effects, (dispatch.job, dispatch.execution), now, ready)?;
     }
     Ok(true)

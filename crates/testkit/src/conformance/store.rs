@@ -165,6 +165,7 @@ macro_rules! store_suite {
                     cancel_other_ends_what_nobody_must_stop,
                     terminate_other_ends_and_starts,
                     policies_of_two_versions_meet,
+                    a_newer_version_takes_over_what_waits,
                     a_cancel_releases_who_waits,
                     a_turn_passes_over_those_that_must_not_run,
                     a_turn_that_a_claim_gives_on_is_told,

@@ -8,13 +8,18 @@ use campanile_model::job::{Job, JobState};
 use campanile_model::lifecycle::{Event, State};
 use campanile_model::overlap::Overlap;
 use campanile_model::store::{
-    Applied, CancelBatch, CancelVerdict, Claimed, Completion, Extended, Fire, Granted, Replay, Waiting,
+    Applied, CancelBatch, CancelVerdict, Claimed, Completion, Extended, Fire, Fired, Granted, Replay, Waiting,
 };
 use campanile_model::{ExecutionId, TenantId, Timestamp, limits};
 
 /// A job of this policy and executions of it, a second apart from [`DUE`] on.
 async fn runs(store: &Fixture, overlap: Overlap, count: usize) -> (Job, Vec<ExecutionId>) {
-    let mut job = Job { overlap, ..g::job(1) };
+    runs_of(store, 1, overlap, count).await
+}
+
+/// The same, of job `n`.
+async fn runs_of(store: &Fixture, n: u64, overlap: Overlap, count: usize) -> (Job, Vec<ExecutionId>) {
+    let mut job = Job { overlap, ..g::job(n) };
     job.action.kind = ActionKind::Worker;
     store.put(g::create(job.clone())).await;
     let fires: Vec<Fire> = (0..count).map(|i| g::fire(&job, at(i))).collect();
@@ -256,6 +261,29 @@ pub async fn policies_of_two_versions_meet(store: Fixture) {
     }
     let late = g::complete(&first, Event::Succeed, AttemptOutcome::Succeeded, now);
     assert_eq!(store.completed(late).await, Applied::Stale { state: State::Cancelled });
+}
+
+/// What waits for its turn, and has not begun, is taken over by a newer version that fires at its instant: it asks for the turn again.
+pub async fn a_newer_version_takes_over_what_waits(store: Fixture) {
+    let (job, runs) = runs(&store, Overlap::BufferAll, 2).await;
+    let first = granted(store.claimed(runs[0], 0, LATE).await);
+    assert_eq!(store.claimed(runs[1], 0, LATE).await, Claimed::Held { by: runs[0], cancel: false });
+    // Changed before the instant of the second: that one was held by a clock that was ahead.
+    let newer = store.change(&job, DUE, |_| ()).await;
+    assert_eq!(store.fired(vec![g::fire(&newer, at(1))]).await, [Fired::New]);
+    assert_eq!(state(&store, runs[1]).await, (State::Pending, None));
+    assert_eq!(store.claimed(runs[1], 0, LATE).await, Claimed::Held { by: runs[0], cancel: false });
+    assert_eq!(end(&store, &first, Event::Succeed).await, [runs[1]]);
+    granted(store.claimed(runs[1], 0, LATE).await);
+
+    // A version that allows overlaps does not ask.
+    let (job, runs) = runs_of(&store, 2, Overlap::BufferAll, 2).await;
+    let first = granted(store.claimed(runs[0], 0, LATE).await);
+    assert_eq!(store.claimed(runs[1], 0, LATE).await, Claimed::Held { by: runs[0], cancel: false });
+    let newer = store.change(&job, DUE, |job| job.overlap = Overlap::Allow).await;
+    assert_eq!(store.fired(vec![g::fire(&newer, at(1))]).await, [Fired::New]);
+    granted(store.claimed(runs[1], 0, LATE).await);
+    assert_eq!(end(&store, &first, Event::Succeed).await, []);
 }
 
 /// Cancelling: the running one releases, a waiting one does not.
