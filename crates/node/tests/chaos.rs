@@ -85,7 +85,8 @@ fn chaos() {
     let client = load.stop(&nodes);
     let names = names_of(&nodes);
     settle(nodes[0]);
-    // The depth of the queue is an estimate that is made anew now and then. If it stays, the checker says so.
+    // The depth of the queue is an estimate that is made anew at least every ten seconds, when somebody asks. If it
+    // stays, the checker says so.
     let looked = Instant::now();
     while nodes[0].get("/v1/status")["queue_depth"] != 0 && looked.elapsed() < BITE_MAX {
         std::thread::sleep(Duration::from_millis(100));

@@ -10,8 +10,10 @@ use tokio::time::Instant;
 
 /// A count is at least so old before the next one,
 const COUNT_EVERY: Duration = Duration::from_millis(1_000);
-/// and at least so many times older than it took: whatever waits, counting costs the database little.
+/// and so many times older than it took: whatever waits, counting costs the database little.
 const COUNT_SHARE: u32 = 30;
+/// But it is never older than that before the next one: what took long may have been the network.
+const COUNT_EVERY_MAX: Duration = Duration::from_millis(10_000);
 /// One that is so much older than that is worth waiting for another.
 const COUNT_LATE: Duration = Duration::from_millis(3_000);
 
@@ -83,7 +85,7 @@ impl Level {
 
     pub fn age(&self, now: Instant) -> Age {
         let Some(counted) = self.counted else { return Age::Unknown };
-        let every = COUNT_EVERY.max(counted.took * COUNT_SHARE);
+        let every = (counted.took * COUNT_SHARE).clamp(COUNT_EVERY, COUNT_EVERY_MAX);
         match now - counted.at {
             age if age > every + COUNT_LATE => Age::Unknown,
             age if age > every && !self.is_counting => Age::Stale,
@@ -128,6 +130,10 @@ mod tests {
         level.end_count(counting, None, after(3_300));
         assert_eq!(level.age(after(3_300)), Age::Stale);
         assert_eq!(level.age(after(6_200)), Age::Unknown);
+        let counting = level.begin_count(after(7_000));
+        level.end_count(counting, Some(7), after(9_000));
+        assert_eq!(level.age(after(19_000)), Age::Fresh);
+        assert_eq!(level.age(after(19_001)), Age::Stale, "a network that stood still for 2 s does not cost a minute");
     }
 
     #[test]
