@@ -19,6 +19,8 @@ FULL = {
         "db-scheduler/tuned": 20_000,
         "quartz/default": 1_000,
         "quartz/tuned": 1_500,
+        "apalis/default": 5_000,
+        "apalis/tuned": 50_000,
         "apscheduler/default": 3_000,
     },
     "register": {
@@ -27,7 +29,7 @@ FULL = {
         "quartz/tuned": (2_000, 500),
         "apscheduler/default": (0, 1_500),
     },
-    "lateness": {"*": (50, 20)},
+    "lateness": {"*": (50, 12)},
     "stampede": {
         "*": (100_000, 30_000),
         "bullmq/tuned/everysec": (100_000, 15_000),
