@@ -7,8 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 from . import campanile as product
 from .drivers import Crew, Driver, Failed
+from .usage import Meter
 
 HOUR_MS = 3_600_000
+# How long anything that is measured may take.
+CAP_S = 120
+# How long the jobs of the cold start may take to register, which is not measured.
+LOAD_CAP_S = 300
+# How many jobs the costs of a server of Campanile are measured with.
+COST_JOBS = 10_000
 # How long a job of the failover holds its place, and how many there are.
 HOLD_MS = 200
 HELD_JOBS = 60
@@ -82,6 +89,12 @@ class Bench:
             self.postgres.query("vacuum analyze", self.database(config))
             self.postgres.query("checkpoint")
 
+    def meter(self, config, crew):
+        pids = [driver.process.pid for driver in crew.drivers]
+        if config.fsync:
+            return Meter([*pids, self.redis[config.fsync].process.pid])
+        return Meter([*pids, *self.postgres.pids], self.postgres)
+
     def file(self):
         return self.work / f"starts-{threading.get_ident()}"
 
@@ -99,11 +112,13 @@ def drain(bench, config):
     with bench.crew(config) as crew:
         crew.first.ask("fill", n=n, **{"from": due}, span=0)
         bench.analyze(config)
+        meter = bench.meter(config, crew)
         began = crew.work()
-        crew.wait(n, time.time() + 120)
+        crew.wait(n, time.time() + CAP_S)
         ended = crew.settle()
+        costs = meter.costs(n)
         facts = verify(crew.starts(bench.file()), n, lambda _: due)
-    return {"jobs": n, "jobs_per_s": n / max(1e-3, (ended - began) / 1000)}, facts
+    return {"jobs": n, "jobs_per_s": n / max(1e-3, (ended - began) / 1000), **costs}, facts
 
 
 def drain_campanile(bench, how):
@@ -116,7 +131,32 @@ def drain_campanile(bench, how):
         metrics, facts = bench.campanile.bench("pull", store, jobs=n, repeat=1)
         return {"jobs": n, "jobs_per_s": metrics["pull over HTTP, round 1"]}, facts
     metrics, facts = bench.campanile.bench("drain", store, jobs=n, repeat=1)
-    return {"jobs": n, "jobs_per_s": metrics["drain, round 1"]}, facts
+    costs = costs_campanile(bench, min(n, COST_JOBS))
+    return {"jobs": n, "jobs_per_s": metrics["drain, round 1"], **costs}, facts
+
+
+def costs_campanile(bench, n):
+    """What a server pays for jobs that were registered before and are all due at one instant."""
+    node = bench.campanile.server(bench.postgres.fresh("campanile_costs")).ready()
+    try:
+        due = now_ms() + 4000 + n
+        node.create([
+            {"name": f"due-{i:06}", "schedule": {"at": product.instant(due)}, "action": {"type": "NOOP"}}
+            for i in range(n)
+        ])
+        bench.postgres.query("checkpoint")
+        meter = Meter([node.process.pid, *bench.postgres.pids], bench.postgres)
+        if now_ms() >= due:
+            raise TooLate("registration took longer than the time that it was given")
+        time.sleep((due - now_ms()) / 1000)
+        until = time.time() + CAP_S
+        while node.succeeded() < n:
+            if time.time() > until:
+                raise Failed(f"only {node.succeeded()} of {n} jobs had succeeded when time was up")
+            time.sleep(0.2)
+        return meter.costs(n)
+    finally:
+        node.stop()
 
 
 # Registration.
@@ -183,7 +223,7 @@ def timed_once(bench, config, n, span, lead_s):
         crew.first.ask("fill", n=n, **{"from": first}, span=span)
         if now_ms() >= first:
             raise TooLate(f"registration took longer than the {lead_s:.0f} s that it was given")
-        crew.wait(n, first / 1000 + span / 1000 + 120)
+        crew.wait(n, first / 1000 + span / 1000 + CAP_S)
         ended = crew.settle()
         starts = crew.starts(bench.file())
     def due(number):
@@ -227,15 +267,17 @@ def stampede_campanile(bench, how):
 # Cold start. What is registered once is used in all rounds.
 
 def load(bench, config):
-    """Registers the jobs that are not due while this is measured."""
+    """Registers the jobs that are not due while this is measured. How many seconds that took."""
     n = bench.size("coldstart", config)
+    began = time.time()
     bench.fresh(config, "_cold")
     with Crew([bench.driver(config, "_cold")]) as crew:
         crew.first.ask("setup")
-        crew.first.ask("many", timeout=600, n=n, **{"from": now_ms() + HOUR_MS}, span=HOUR_MS)
+        crew.first.ask("many", timeout=LOAD_CAP_S, n=n, **{"from": now_ms() + HOUR_MS}, span=HOUR_MS)
     if not config.fsync:
         bench.postgres.query("vacuum analyze", bench.database(config, "_cold"))
         bench.postgres.query("checkpoint")
+    return time.time() - began
 
 
 def coldstart(bench, config, number):
@@ -249,7 +291,7 @@ def coldstart(bench, config, number):
     driver = bench.driver(config, "_cold")
     with Crew([driver]) as crew:
         crew.work()
-        crew.wait(1, time.time() + 120)
+        crew.wait(1, time.time() + CAP_S)
         time.sleep(2)
         resident, highest = driver.memory()
         starts = driver.starts(bench.file())
@@ -265,13 +307,16 @@ def coldstart(bench, config, number):
     return result, "the due job ran once, and no other"
 
 
-def load_campanile(bench, how):
-    n = bench.size("coldstart", how)
+def load_campanile(bench):
+    n = bench.size("coldstart", "campanile")
+    began = time.time()
     store = bench.postgres.fresh("campanile_cold")
     node = bench.campanile.server(store).ready()
     try:
         at = now_ms() + HOUR_MS
         for first in range(0, n, 50_000):
+            if time.time() > began + LOAD_CAP_S:
+                raise Failed(f"only {first} of {n} jobs were registered when time was up")
             node.create([
                 {"name": f"far-{i:07}", "schedule": {"at": product.instant(at + i * HOUR_MS // n)},
                  "action": {"type": "NOOP"}}
@@ -283,10 +328,11 @@ def load_campanile(bench, how):
         node.stop()
     bench.postgres.query("vacuum analyze", "campanile_cold")
     bench.postgres.query("checkpoint")
+    return time.time() - began
 
 
-def coldstart_campanile(bench, how, _number):
-    n = bench.size("coldstart", how)
+def coldstart_campanile(bench):
+    n = bench.size("coldstart", "campanile")
     time.sleep(1.1)
     node = bench.campanile.server(bench.postgres.database_url("campanile_cold"))
     try:
@@ -355,7 +401,8 @@ def failover(bench, config, cap_s):
         crew.work()
         time.sleep(2)
         pair[0].ask("fill", n=HELD_JOBS, **{"from": now_ms() - 1000}, span=0)
-        until = time.time() + 30
+        # apalis at its defaults looks for work every 30 s.
+        until = time.time() + 45
         while True:
             events = [read_log(log) for log in logs]
             held = [len(set(e["S"]) - set(e["E"])) for e in events]
