@@ -172,6 +172,10 @@ class Redis:
     def fresh(self):
         self.ask("flushall")
 
+    @property
+    def pids(self):
+        return [self.process.pid]
+
     def stop(self):
         self.process.terminate()
         self.process.wait()

@@ -2,6 +2,8 @@
 
 import os
 
+from .servers import Postgres
+
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -30,17 +32,19 @@ def living_cpu_s(pid):
 class Meter:
     """Counts from when it is made."""
 
-    def __init__(self, pids, postgres=None):
-        self.pids, self.postgres = pids, postgres
-        self.cpu, self.wal = self.read()
+    def __init__(self, workers, server):
+        self.workers, self.server = workers, server
+        self.before = self.totals()
 
-    def read(self):
-        return sum(map(cpu_s, self.pids)), self.postgres.wal_bytes() if self.postgres else 0
+    def totals(self):
+        """Of what is known: the processes of a server that is not ours are not."""
+        known = {}
+        if self.server.pids:
+            known["cpu_s_per_million"] = 1e6 * sum(map(cpu_s, [*self.workers, *self.server.pids]))
+        if isinstance(self.server, Postgres):
+            known["wal_bytes_per_job"] = self.server.wal_bytes()
+        return known
 
     def costs(self, n):
-        """The costs of `n` jobs since then."""
-        cpu, wal = self.read()
-        costs = {"cpu_s_per_million": (cpu - self.cpu) * 1e6 / n}
-        if self.postgres:
-            costs["wal_bytes_per_job"] = (wal - self.wal) / n
-        return costs
+        """What `n` jobs have cost since then."""
+        return {cost: (total - self.before[cost]) / n for cost, total in self.totals().items()}
