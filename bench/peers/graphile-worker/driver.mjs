@@ -1,8 +1,9 @@
 // The driver of graphile-worker: no-op tasks on PostgreSQL.
 //
 // Defaults: one job at a time, polling every 2 s. Best settings: those of the page "Performance" of its documentation
-// (24 jobs at a time, a pool of 25, a local queue of 500, completions in batches), in two processes, one per core; the
-// polling interval, which that page leaves alone, is set to 100 ms, since it decides how late a scheduled job starts.
+// (24 jobs at a time, a pool of 25, a local queue of 500, completions in batches). Our choice: two processes, one per
+// core, where that page has four on a larger machine; and polling every 100 ms, which that page leaves alone, since it
+// decides how late a scheduled job starts.
 import pg from "pg";
 import { Logger, makeWorkerUtils, run, runMigrations } from "graphile-worker";
 import { args, batches, due, job, serve, tuned } from "../common/harness.mjs";

@@ -34,14 +34,17 @@ class Campanile:
         self.work = Path(work)
         self.version = subprocess.run([binary, "--version"], capture_output=True, text=True).stdout.split()[-1]
 
-    def bench(self, which, store, timeout=300, **options):
+    def bench(self, which, store, timeout=180, **options):
         """Runs one benchmark: its metrics by name, and what it verified. It prints no figure if something was wrong."""
         words = [f"--{key}={value}" for key, value in options.items()]
         place = ["--store", store] if store else ["--scratch", str(self.work)]
-        done = subprocess.run(
-            [self.binary, "bench", which, *words, *place, "-o", "json"],
-            capture_output=True, text=True, timeout=timeout,
-        )
+        try:
+            done = subprocess.run(
+                [self.binary, "bench", which, *words, *place, "-o", "json"],
+                capture_output=True, text=True, timeout=timeout,
+            )
+        except subprocess.TimeoutExpired:
+            raise Failed(f"campanile bench {which} was not done within {timeout} s") from None
         if done.returncode not in (0, 1) or not done.stdout.startswith("{"):
             raise Failed(f"campanile bench {which}: {(done.stderr or done.stdout).strip()[-400:]}")
         report = json.loads(done.stdout)
@@ -112,6 +115,11 @@ class Server:
 
     def executions(self, job):
         return self.call("GET", f"/v1/jobs/name:{job}/executions")["data"]
+
+    def succeeded(self):
+        """How many executions the store has as succeeded."""
+        counts = self.call("GET", "/v1/counts")["data"]
+        return sum(count["executions"] for count in counts if count["state"] == "SUCCEEDED")
 
     def memory(self):
         with open(f"/proc/{self.process.pid}/status", encoding="utf-8") as status:

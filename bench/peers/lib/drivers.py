@@ -38,7 +38,7 @@ class Driver:
         self.process.stdin.write(" ".join(words) + "\n")
         self.process.stdin.flush()
 
-    def answer(self, timeout=300):
+    def answer(self, timeout=120):
         try:
             kind, rest = self.answers.get(timeout=timeout)
         except queue.Empty:
@@ -47,7 +47,7 @@ class Driver:
             raise Failed(rest)
         return dict(word.split("=", 1) for word in rest.split(" ")[1:])
 
-    def ask(self, command, timeout=300, **given):
+    def ask(self, command, timeout=120, **given):
         self.send(command, **given)
         return self.answer(timeout)
 

@@ -4,6 +4,7 @@ import dataclasses
 import os
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 from .servers import Missing
@@ -70,9 +71,13 @@ QUARTZ = Peer(
     "Quartz", "quartz", "java", "select count(*) from qrtz_triggers",
     takeover={"default": "7.5 s and as much grace", "tuned": "1 s and 7.5 s of grace"},
 )
+APALIS = Peer(
+    "apalis", "apalis", "rust", "select count(*) from apalis.jobs",
+    takeover={"default": "5 min", "tuned": "3 s"},
+)
 APSCHEDULER = Peer("APScheduler", "apscheduler", "python", "select count(*) from apscheduler_jobs", bulk=False)
 
-PEERS = [GRAPHILE, RIVER, BULLMQ, DB_SCHEDULER, QUARTZ, APSCHEDULER]
+PEERS = [GRAPHILE, RIVER, BULLMQ, DB_SCHEDULER, QUARTZ, APALIS, APSCHEDULER]
 
 CONFIGS = [
     Config(GRAPHILE, "default"),
@@ -86,6 +91,8 @@ CONFIGS = [
     Config(DB_SCHEDULER, "tuned"),
     Config(QUARTZ, "default"),
     Config(QUARTZ, "tuned"),
+    Config(APALIS, "default"),
+    Config(APALIS, "tuned"),
     Config(APSCHEDULER, "default"),
 ]
 
@@ -141,6 +148,16 @@ class Installed:
         lines = (folder / "go.mod").read_text().splitlines()
         return [str(binary)], next(line.split()[-1] for line in lines if line.endswith(tuple("0123456789"))
                                    and "riverqueue/river v" in line).removeprefix("v")
+
+    def rust(self):
+        folder, target = self.home / self.peer.folder, self.home / "target"
+        changed = self.source("Cargo.toml", "Cargo.lock", "main.rs")
+        binary = target / "release" / "driver"
+        if changed or not binary.exists():
+            build = ["cargo", "build", "--release", "--locked", "--quiet"]
+            self.run(*build, cwd=folder, env={**os.environ, "CARGO_TARGET_DIR": str(target)})
+        wanted = tomllib.loads((folder / "Cargo.toml").read_text())["dependencies"]
+        return [str(binary)], wanted["apalis-postgres"]["version"].removeprefix("=")
 
     def java(self):
         folder = self.home / self.peer.folder

@@ -6,7 +6,9 @@ from html import escape
 
 # What is shown of a workload: the metric, its heading, its unit, and whether more is better.
 SHOWN = {
-    "drain": [("jobs_per_s", "drain", "jobs/s", True)],
+    "drain": [("jobs_per_s", "drain", "jobs/s", True),
+              ("cpu_s_per_million", "drain: processor time, database included", "s per million jobs", False),
+              ("wal_bytes_per_job", "drain: WAL", "bytes per job", False)],
     "register": [("bulk_per_s", "registration in bulk", "jobs/s", True),
                  ("single_per_s", "registration one by one, 64 callers", "jobs/s", True)],
     "lateness": [("p50_ms", "lateness p50", "ms", False), ("p99_ms", "lateness p99", "ms", False),
@@ -58,6 +60,11 @@ def summarize(results):
         }
         summary.setdefault(workload, {})[key] = {"label": row["label"], "metrics": metrics, "problems": row["problems"]}
     return summary
+
+
+def is_rate(metric):
+    """Whether rows with different numbers of jobs can be compared as they are."""
+    return "_per_" in metric
 
 
 def ratio(metric, mine, base, more_is_better):
@@ -117,8 +124,8 @@ def table_row(key, row, base, shown):
         compared = ""
         if metric in base and key != BASE:
             times = ratio(metric, found["median"], base[metric]["median"], more_is_better)
-            # Who took so long for fewer jobs would have taken longer for as many; rates can be compared as they are.
-            fewer = not more_is_better and jobs < base["jobs"]["max"]
+            # Who took so long for fewer jobs would have taken longer for as many.
+            fewer = not is_rate(metric) and jobs < base["jobs"]["max"]
             compared = f"more than {number(times)}" if fewer and times > 1 else "" if fewer else number(times)
         cells += [text, compared]
     return "| " + " | ".join(cells) + " |"
@@ -138,7 +145,7 @@ def svg(results, summary):
     y += 24
     for workload, rows in summary.items():
         for metric, heading, unit, more_is_better in SHOWN[workload]:
-            found = entries(rows, metric, more_is_better)
+            found = entries(rows, metric)
             if found:
                 panel, height = bars(found, f"{heading}, {unit}; {'more' if more_is_better else 'less'} is better", y)
                 parts += panel
@@ -149,13 +156,13 @@ def svg(results, summary):
             f'<rect width="100%" height="100%" fill="#ffffff"/>\n{body}\n</svg>\n')
 
 
-def entries(rows, metric, more_is_better):
+def entries(rows, metric):
     """What a panel shows: key, label and figures. Who was not done when time was up has a bar as long as that time."""
     base = rows.get(BASE, {"metrics": {}})["metrics"].get("jobs", {}).get("max")
     found = []
     for key, row in rows.items():
         jobs = row["metrics"].get("jobs", {}).get("max")
-        label = row["label"] if more_is_better or jobs in (None, base) else f"{row['label']} ({jobs:,.0f} jobs)"
+        label = row["label"] if is_rate(metric) or jobs in (None, base) else f"{row['label']} ({jobs:,.0f} jobs)"
         if metric in row["metrics"]:
             found.append((key, label, row["metrics"][metric]))
         elif metric == "recovered_s" and "more_than_s" in row["metrics"]:

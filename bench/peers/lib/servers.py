@@ -120,6 +120,15 @@ class Postgres:
         self.query("checkpoint")
         return self.database_url(database)
 
+    def wal_bytes(self):
+        """How much was ever written to its log."""
+        return int(self.query("select pg_current_wal_lsn() - '0/0'::pg_lsn"))
+
+    @property
+    def pids(self):
+        """Of the server, if it is ours."""
+        return [] if self.process is None else [self.process.pid]
+
     def stop(self):
         if self.process is not None:
             self.process.send_signal(2)  # the fast shutdown
@@ -162,6 +171,10 @@ class Redis:
 
     def fresh(self):
         self.ask("flushall")
+
+    @property
+    def pids(self):
+        return [self.process.pid]
 
     def stop(self):
         self.process.terminate()

@@ -7,8 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 from . import campanile as product
 from .drivers import Crew, Driver, Failed
+from .usage import Meter
 
 HOUR_MS = 3_600_000
+# How long anything that is measured may take.
+CAP_S = 120
+# How long the jobs of the cold start may take to register, which is not measured.
+LOAD_CAP_S = 300
+# How many jobs the costs of a server of Campanile are measured with.
+COST_JOBS = 10_000
 # How long a job of the failover holds its place, and how many there are.
 HOLD_MS = 200
 HELD_JOBS = 60
@@ -28,6 +35,14 @@ def now_ms():
 
 def quantile(ordered, share):
     return ordered[min(len(ordered), max(1, math.ceil(len(ordered) * share))) - 1]
+
+
+def in_time(lead_s, measure):
+    """Measures with so many seconds for the registration, and with more if the machine is slower than we thought."""
+    try:
+        return measure(lead_s)
+    except TooLate:
+        return measure(4 * lead_s)
 
 
 def verify(starts, n, due):
@@ -82,6 +97,10 @@ class Bench:
             self.postgres.query("vacuum analyze", self.database(config))
             self.postgres.query("checkpoint")
 
+    def meter(self, config, crew):
+        server = self.redis[config.fsync] if config.fsync else self.postgres
+        return Meter([driver.process.pid for driver in crew.drivers], server)
+
     def file(self):
         return self.work / f"starts-{threading.get_ident()}"
 
@@ -99,11 +118,13 @@ def drain(bench, config):
     with bench.crew(config) as crew:
         crew.first.ask("fill", n=n, **{"from": due}, span=0)
         bench.analyze(config)
+        meter = bench.meter(config, crew)
         began = crew.work()
-        crew.wait(n, time.time() + 120)
+        crew.wait(n, time.time() + CAP_S)
         ended = crew.settle()
+        costs = meter.costs(n)
         facts = verify(crew.starts(bench.file()), n, lambda _: due)
-    return {"jobs": n, "jobs_per_s": n / max(1e-3, (ended - began) / 1000)}, facts
+    return {"jobs": n, "jobs_per_s": n / max(1e-3, (ended - began) / 1000), **costs}, facts
 
 
 def drain_campanile(bench, how):
@@ -116,7 +137,37 @@ def drain_campanile(bench, how):
         metrics, facts = bench.campanile.bench("pull", store, jobs=n, repeat=1)
         return {"jobs": n, "jobs_per_s": metrics["pull over HTTP, round 1"]}, facts
     metrics, facts = bench.campanile.bench("drain", store, jobs=n, repeat=1)
-    return {"jobs": n, "jobs_per_s": metrics["drain, round 1"]}, facts
+    some = min(n, COST_JOBS)
+    costs = in_time(5 + some / 2000, lambda lead_s: costs_campanile(bench, some, lead_s))
+    return {"jobs": n, "jobs_per_s": metrics["drain, round 1"], **costs}, facts
+
+
+def costs_campanile(bench, n, lead_s):
+    """What a server pays for jobs that were registered before and are all due at one instant."""
+    node = bench.campanile.server(bench.postgres.fresh("campanile_costs")).ready()
+    try:
+        due = now_ms() + int(lead_s * 1000)
+        node.create([
+            {"name": f"due-{i:06}", "schedule": {"at": product.instant(due)}, "action": {"type": "NOOP"}}
+            for i in range(n)
+        ])
+        bench.postgres.query("checkpoint")
+        # The meter takes its time to read, and must have done so when the first job fires.
+        early = due - 1000
+        if now_ms() >= early:
+            raise TooLate(f"registration took longer than the {lead_s:.0f} s that it was given")
+        time.sleep((early - now_ms()) / 1000)
+        meter = Meter([node.process.pid], bench.postgres)
+        until = time.time() + CAP_S
+        while node.succeeded() < n:
+            if time.time() > until:
+                raise Failed(f"only {node.succeeded()} of {n} jobs had succeeded when time was up")
+            time.sleep(0.2)
+        # Where each job stands is written a little later than what its execution came to.
+        time.sleep(2)
+        return meter.costs(n)
+    finally:
+        node.stop()
 
 
 # Registration.
@@ -159,23 +210,15 @@ def register_campanile(bench, how):
 
 def lateness(bench, config):
     rate, seconds = bench.size("lateness", config)
-    return timed(bench, config, rate * seconds, seconds * 1000, lead_s=3)
+    return in_time(3, lambda lead_s: timed(bench, config, rate * seconds, seconds * 1000, lead_s))
 
 
 def stampede(bench, config):
     n, rate = bench.size("stampede", config)
-    return timed(bench, config, n, 1000, lead_s=2 + 1.2 * n / rate)
+    return in_time(2 + 1.2 * n / rate, lambda lead_s: timed(bench, config, n, 1000, lead_s))
 
 
 def timed(bench, config, n, span, lead_s):
-    try:
-        return timed_once(bench, config, n, span, lead_s)
-    except TooLate:
-        # The machine is slower than we thought.
-        return timed_once(bench, config, n, span, 4 * lead_s)
-
-
-def timed_once(bench, config, n, span, lead_s):
     """Registers `n` jobs due within `span` with the workers running, and looks at how late each starts."""
     with bench.crew(config) as crew:
         crew.work()
@@ -183,7 +226,7 @@ def timed_once(bench, config, n, span, lead_s):
         crew.first.ask("fill", n=n, **{"from": first}, span=span)
         if now_ms() >= first:
             raise TooLate(f"registration took longer than the {lead_s:.0f} s that it was given")
-        crew.wait(n, first / 1000 + span / 1000 + 120)
+        crew.wait(n, first / 1000 + span / 1000 + CAP_S)
         ended = crew.settle()
         starts = crew.starts(bench.file())
     def due(number):
@@ -210,13 +253,14 @@ def lateness_campanile(bench, how):
 def stampede_campanile(bench, how):
     n, rate = bench.size("stampede", how)
     store = None if how == "campanile/embedded" else bench.postgres.fresh("campanile")
-    ahead = math.ceil(2 + 1.2 * n / rate)
-    try:
-        metrics, facts = bench.campanile.bench("stampede", store, jobs=n, ahead=ahead)
-    except Failed as error:
-        if "longer than --ahead" not in str(error):
-            raise
-        metrics, facts = bench.campanile.bench("stampede", store, jobs=n, ahead=4 * ahead)
+
+    def attempt(lead_s):
+        try:
+            return bench.campanile.bench("stampede", store, jobs=n, ahead=math.ceil(lead_s))
+        except Failed as error:
+            raise TooLate(str(error)) if "longer than --ahead" in str(error) else error
+
+    metrics, facts = in_time(2 + 1.2 * n / rate, attempt)
     return {
         "jobs": n, "p50_ms": metrics["lateness p50"], "p99_ms": metrics["lateness p99"],
         "last_start_s": metrics["last start after the second began"],
@@ -227,15 +271,17 @@ def stampede_campanile(bench, how):
 # Cold start. What is registered once is used in all rounds.
 
 def load(bench, config):
-    """Registers the jobs that are not due while this is measured."""
+    """Registers the jobs that are not due while this is measured. How many seconds that took."""
     n = bench.size("coldstart", config)
+    began = time.time()
     bench.fresh(config, "_cold")
     with Crew([bench.driver(config, "_cold")]) as crew:
         crew.first.ask("setup")
-        crew.first.ask("many", timeout=600, n=n, **{"from": now_ms() + HOUR_MS}, span=HOUR_MS)
+        crew.first.ask("many", timeout=LOAD_CAP_S, n=n, **{"from": now_ms() + HOUR_MS}, span=HOUR_MS)
     if not config.fsync:
         bench.postgres.query("vacuum analyze", bench.database(config, "_cold"))
         bench.postgres.query("checkpoint")
+    return time.time() - began
 
 
 def coldstart(bench, config, number):
@@ -249,7 +295,7 @@ def coldstart(bench, config, number):
     driver = bench.driver(config, "_cold")
     with Crew([driver]) as crew:
         crew.work()
-        crew.wait(1, time.time() + 120)
+        crew.wait(1, time.time() + CAP_S)
         time.sleep(2)
         resident, highest = driver.memory()
         starts = driver.starts(bench.file())
@@ -265,13 +311,16 @@ def coldstart(bench, config, number):
     return result, "the due job ran once, and no other"
 
 
-def load_campanile(bench, how):
-    n = bench.size("coldstart", how)
+def load_campanile(bench):
+    n = bench.size("coldstart", "campanile")
+    began = time.time()
     store = bench.postgres.fresh("campanile_cold")
     node = bench.campanile.server(store).ready()
     try:
         at = now_ms() + HOUR_MS
         for first in range(0, n, 50_000):
+            if time.time() > began + LOAD_CAP_S:
+                raise Failed(f"only {first} of {n} jobs were registered when time was up")
             node.create([
                 {"name": f"far-{i:07}", "schedule": {"at": product.instant(at + i * HOUR_MS // n)},
                  "action": {"type": "NOOP"}}
@@ -283,10 +332,11 @@ def load_campanile(bench, how):
         node.stop()
     bench.postgres.query("vacuum analyze", "campanile_cold")
     bench.postgres.query("checkpoint")
+    return time.time() - began
 
 
-def coldstart_campanile(bench, how, _number):
-    n = bench.size("coldstart", how)
+def coldstart_campanile(bench):
+    n = bench.size("coldstart", "campanile")
     time.sleep(1.1)
     node = bench.campanile.server(bench.postgres.database_url("campanile_cold"))
     try:
@@ -355,7 +405,8 @@ def failover(bench, config, cap_s):
         crew.work()
         time.sleep(2)
         pair[0].ask("fill", n=HELD_JOBS, **{"from": now_ms() - 1000}, span=0)
-        until = time.time() + 30
+        # apalis at its defaults looks for work every 30 s.
+        until = time.time() + 45
         while True:
             events = [read_log(log) for log in logs]
             held = [len(set(e["S"]) - set(e["E"])) for e in events]
