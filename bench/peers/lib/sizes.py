@@ -29,7 +29,7 @@ FULL = {
         "quartz/tuned": (2_000, 500),
         "apscheduler/default": (0, 1_500),
     },
-    "lateness": {"*": (50, 10)},
+    "lateness": {"*": (50, 20)},
     "stampede": {
         "*": (100_000, 30_000),
         "bullmq/tuned/everysec": (100_000, 15_000),
