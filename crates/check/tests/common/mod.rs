@@ -9,7 +9,7 @@ pub mod runs;
 use campanile_check::event::{Dump, Event, Fault, FaultPhase, Page, Record, Run, SCHEMA};
 use campanile_check::event::{Epoch, Listed, Ms};
 use campanile_check::ids;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// The first instant of a run, in milliseconds.
 pub const START_MS: i64 = 1_794_800_000_000;
@@ -213,13 +213,13 @@ impl Maker {
     fn lists(&mut self) {
         for walk in 0..4 {
             let at = 20_000.0 + 30_000.0 * walk as f64;
-            let mut ids: Vec<String> = Vec::new();
+            let (mut ids, mut known): (Vec<String>, HashSet<String>) = (Vec::new(), HashSet::new());
             for (_, _, event) in self.lines.iter().filter(|(written, _, _)| *written < at) {
                 if let Event::Op(op) = event
                     && op.kind == campanile_check::event::OpKind::Create
                     && op.phase == campanile_check::event::Phase::Ok
                 {
-                    ids.extend(op.job.clone().filter(|id| !ids.contains(id)));
+                    ids.extend(op.job.clone().filter(|id| known.insert(id.clone())));
                 }
             }
             let half = ids.len() / 2;
