@@ -1,6 +1,8 @@
 //! Reads a folder of recorded files into one sequence.
 
 use crate::event::{Event, Record, SCHEMA};
+use crate::line;
+use crate::text::Text;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -40,7 +42,7 @@ impl Log {
     /// A log of lines that are already read.
     pub fn new(mut records: Vec<Record>) -> Self {
         let gaps = gaps(&records);
-        records.sort_by(|a, b| (a.mono_ns, &a.node, a.seq).cmp(&(b.mono_ns, &b.node, b.seq)));
+        records.sort_by_key(|record| (record.mono_ns, record.node, record.seq));
         Self { records, gaps }
     }
 }
@@ -58,7 +60,8 @@ fn read_file(path: &Path, records: &mut Vec<Record>) -> Result<(), String> {
         if line.last() != Some(&b'\n') {
             break;
         }
-        let record: Record = serde_json::from_slice(&line).map_err(|error| format!("line {number}: {error}"))?;
+        let text = std::str::from_utf8(&line).map_err(|error| format!("line {number}: {error}"))?;
+        let record = line::read(text).map_err(|error| format!("line {number}: {error}"))?;
         if let Event::Run(run) = &record.event
             && run.schema != SCHEMA
         {
@@ -71,10 +74,10 @@ fn read_file(path: &Path, records: &mut Vec<Record>) -> Result<(), String> {
 
 /// Every process counts its lines from 1; what is missing was lost, and with it perhaps the evidence.
 fn gaps(records: &[Record]) -> Vec<String> {
-    let mut last: HashMap<&str, u64> = HashMap::new();
+    let mut last: HashMap<Text, u64> = HashMap::new();
     let mut gaps = Vec::new();
     for record in records {
-        let seq = last.entry(&record.node).or_default();
+        let seq = last.entry(record.node).or_default();
         if record.seq != *seq + 1 {
             gaps.push(format!("`{}`: line {} follows line {seq}", record.node, record.seq));
         }

@@ -6,6 +6,7 @@ use campanile_check::event::{Dump, Event, Record};
 use campanile_check::judge::judge;
 use campanile_check::limits::Limits;
 use campanile_check::log::Log;
+use campanile_check::text::Text;
 use campanile_check::verdict::Valid;
 use common::{LARGE, SMALL, Size, generate};
 use std::collections::HashMap;
@@ -41,12 +42,11 @@ fn a_large_one_passes_by_the_defaults_and_has_met_everything() {
 #[ignore = "writes 3 GB for a measurement by hand"]
 fn write_ten_million() {
     let folder = std::path::PathBuf::from(std::env::var("CAMPANILE_CHECK_FOLDER").expect("CAMPANILE_CHECK_FOLDER"));
-    let mut files: HashMap<String, BufWriter<File>> = HashMap::new();
+    let mut files: HashMap<Text, BufWriter<File>> = HashMap::new();
     let mut count = 0;
     for record in generate(1, TEN_MILLION).into_iter().flat_map(pieces) {
         let path = folder.join(format!("{}.ndjson", record.node));
-        let file =
-            files.entry(record.node.clone()).or_insert_with(|| BufWriter::new(File::create(path).expect("a file")));
+        let file = files.entry(record.node).or_insert_with(|| BufWriter::new(File::create(path).expect("a file")));
         writeln!(file, "{}", serde_json::to_string(&record).expect("JSON")).expect("a line");
         count += 1;
     }
@@ -61,7 +61,7 @@ fn pieces(mut record: Record) -> Vec<Record> {
     for part in rows.chunks(1_000) {
         let (first, seq) = (&pieces[0], pieces[0].seq + pieces.len() as u64);
         let event = Event::Dump(Box::new(Dump { executions: part.to_vec(), ..Dump::default() }));
-        pieces.push(Record { seq, event, node: first.node.clone(), ..*first });
+        pieces.push(Record { seq, event, node: first.node, ..*first });
     }
     pieces
 }
