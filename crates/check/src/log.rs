@@ -7,6 +7,9 @@ use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
+/// How much is read at once.
+const BUFFER: usize = 1 << 20;
+
 /// What was read: all lines in the order of the machine's monotonic clock.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
@@ -49,7 +52,7 @@ impl Log {
 
 fn read_file(path: &Path, records: &mut Vec<Record>) -> Result<(), String> {
     let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
-    let mut reader = BufReader::new(file);
+    let mut reader = BufReader::with_capacity(BUFFER, file);
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
