@@ -179,7 +179,7 @@ mod tests {
         let here = Text::new("a text");
         let there = std::thread::spawn(|| Text::from("a text".to_owned())).join().expect("no panic");
         assert_eq!((here, here.as_str()), (there, "a text"));
-        assert!(here != Text::new("another") && Text::default() == "");
+        assert!(here != Text::new("another") && Text::default() == Text::new(""));
     }
 
     #[test]
