@@ -21,11 +21,9 @@ use crate::event::{Effect, Event, ExecutionRow, OpKind, Phase, Spec};
 use crate::history::{Execution, History, Job, MS, Nanos};
 use crate::limits::Limits;
 use crate::oracle::Oracle;
+use crate::parallel;
 use crate::text::Text;
 use serde::Serialize;
-use std::num::NonZero;
-use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What is judged.
 #[derive(Copy, Clone)]
@@ -78,30 +76,15 @@ pub const ALL: [(&str, Check); 15] = [
 
 /// Checks everything. The earliest violation comes first; of those at one time, that of the first invariant.
 pub fn check(case: Case<'_>) -> Vec<Violation> {
-    // They only read, and know nothing of each other. No more of them at once than there are processors: each goes
-    // through all of the history, and would push out of the caches what the others are about to need.
-    let next = AtomicUsize::new(0);
-    let workers = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let mut found: Vec<(usize, Vec<Violation>)> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(|| work(case, &next))).collect();
-        workers.into_iter().flat_map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
-    });
-    found.sort_by_key(|(position, _)| *position);
-    let mut found: Vec<Violation> = found.into_iter().flat_map(|(_, found)| found).collect();
-    found.sort_by_key(|violation| violation.at_ns);
-    found
-}
-
-/// Takes one check after the other until none is left. What was found, with the check's position in [`ALL`].
-fn work(case: Case<'_>, next: &AtomicUsize) -> Vec<(usize, Vec<Violation>)> {
-    let mut done = Vec::new();
-    loop {
-        let position = next.fetch_add(1, Ordering::Relaxed);
-        let Some((_, check)) = ALL.get(position) else { return done };
+    // They only read, and know nothing of each other.
+    let found = parallel::each(&ALL, |(_, check)| {
         let mut found = Vec::new();
         check(case, &mut found);
-        done.push((position, found));
-    }
+        found
+    });
+    let mut found = found.concat();
+    found.sort_by_key(|violation| violation.at_ns);
+    found
 }
 
 /// How many questions each node was asked after the last fault; nothing where there was none.

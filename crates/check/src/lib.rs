@@ -31,6 +31,7 @@
 
 // In the order in which a recording is judged.
 pub mod text;
+pub mod parallel;
 pub mod event;
 pub mod line;
 pub mod log;

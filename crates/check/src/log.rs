@@ -2,6 +2,7 @@
 
 use crate::event::{Event, Record, SCHEMA};
 use crate::line;
+use crate::parallel;
 use crate::text::Text;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
@@ -36,8 +37,9 @@ impl Log {
         }
         paths.sort();
         let mut records = Vec::new();
-        for path in paths {
-            read_file(&path, &mut records).map_err(|error| format!("{}: {error}", shown(&path)))?;
+        for read in parallel::each(&paths, |path| read_file(path).map_err(|error| format!("{}: {error}", shown(path))))
+        {
+            records.append(&mut read?);
         }
         Ok(Self::new(records))
     }
@@ -50,10 +52,10 @@ impl Log {
     }
 }
 
-fn read_file(path: &Path, records: &mut Vec<Record>) -> Result<(), String> {
+fn read_file(path: &Path) -> Result<Vec<Record>, String> {
     let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
     let mut reader = BufReader::with_capacity(BUFFER, file);
-    let mut line = Vec::new();
+    let (mut records, mut line) = (Vec::new(), Vec::new());
     for number in 1.. {
         line.clear();
         if reader.read_until(b'\n', &mut line).map_err(|error| error.to_string())? == 0 {
@@ -72,7 +74,7 @@ fn read_file(path: &Path, records: &mut Vec<Record>) -> Result<(), String> {
         }
         records.push(record);
     }
-    Ok(())
+    Ok(records)
 }
 
 /// Every process counts its lines from 1; what is missing was lost, and with it perhaps the evidence.
