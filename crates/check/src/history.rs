@@ -9,6 +9,8 @@ use crate::event::{
     Answer, AttemptRow, Dump, Event, ExecutionRow, Fault, FaultPhase, JobRow, Ms, Op, OpKind, Phase, Record, Skip, Spec,
 };
 use crate::log::Log;
+use crate::table::Table;
+use crate::text::Text;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Nanoseconds on the one axis.
@@ -27,9 +29,9 @@ pub struct History {
     /// Operations, in the order of their invocation.
     pub ops: Vec<Operation>,
     /// Jobs by id.
-    pub jobs: BTreeMap<String, Job>,
+    pub jobs: Table<Job>,
     /// Executions by id, those that only one line mentions included.
-    pub executions: BTreeMap<String, Execution>,
+    pub executions: Table<Execution>,
     /// Faults, in the order of their beginning.
     pub faults: Vec<FaultSpan>,
     /// The dump's own numbers. Its rows are with jobs and executions.
@@ -37,9 +39,9 @@ pub struct History {
     /// When the first piece of the dump was written.
     pub dumped_at: Option<Nanos>,
     /// Fires that were or may have been cancelled as such: job and instant.
-    pub cancelled_fires: HashSet<(String, Ms)>,
+    pub cancelled_fires: HashSet<(Text, Ms)>,
     /// Ids that were in the dump twice.
-    pub twice: Vec<String>,
+    pub twice: Vec<Text>,
     /// Why this recording proves nothing.
     pub useless: Vec<String>,
 }
@@ -58,20 +60,20 @@ pub struct Operation {
     /// What was answered.
     pub answer: Answer,
     /// The job by id, where it is known.
-    pub job: Option<String>,
+    pub job: Option<Text>,
     /// The execution by id, where it is known.
-    pub execution: Option<String>,
+    pub execution: Option<Text>,
 }
 
 /// A job, and what was done to it.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
     /// Identity.
-    pub id: String,
+    pub id: Text,
     /// Name.
-    pub name: String,
+    pub name: Text,
     /// Whose.
-    pub tenant: String,
+    pub tenant: Text,
     /// In the order of their effect.
     pub changes: Vec<Change>,
     /// As shown at the end.
@@ -79,7 +81,7 @@ pub struct Job {
     /// Fires that became no executions.
     pub skips: Vec<Skip>,
     /// Its executions by id.
-    pub executions: Vec<String>,
+    pub executions: Vec<Text>,
     /// Operations about it, by index.
     pub ops: Vec<usize>,
     /// Whether the creation was acknowledged.
@@ -98,7 +100,7 @@ pub struct Change {
     /// Whether it was acknowledged.
     pub certain: bool,
     /// The new definition.
-    pub spec: Option<Spec>,
+    pub spec: Option<Box<Spec>>,
     /// When a pause ends.
     pub until: Option<Nanos>,
     /// The job's version after it.
@@ -112,6 +114,8 @@ pub struct Execution {
     pub row: Option<ExecutionRow>,
     /// Lines that mention it, by index, in order.
     pub mentions: Vec<usize>,
+    /// Those of them that are calls of the sink, in the order of their arrival.
+    pub effects: Vec<usize>,
     /// Operations about it, by index.
     pub ops: Vec<usize>,
 }
@@ -161,19 +165,19 @@ impl History {
 
     /// The job of an execution.
     pub fn job_of(&self, execution: &Execution) -> Option<&Job> {
-        self.jobs.get(&execution.row.as_ref()?.job_id)
+        self.jobs.get(execution.row.as_ref()?.job_id)
     }
 
     fn pair_operations(&mut self) {
-        let mut open: HashMap<String, usize> = HashMap::new();
+        let mut open: HashMap<Text, usize> = HashMap::new();
         for record in &self.records {
             let Event::Op(op) = &record.event else { continue };
             let at = record.mono_ns as i64 + self.base;
             if op.phase == Phase::Invoke {
-                if open.insert(op.op.clone(), self.ops.len()).is_some() {
+                if open.insert(op.op, self.ops.len()).is_some() {
                     self.useless.push(format!("operation `{}` is invoked twice", op.op));
                 }
-                let (job, execution) = (op.job.clone(), op.execution.clone());
+                let (job, execution) = (op.job, op.execution);
                 let asked = Op::clone(op);
                 let (phase, answer) = (Phase::Info, Answer::default());
                 self.ops.push(Operation { asked, invoked: at, ended: None, phase, answer, job, execution });
@@ -190,8 +194,8 @@ impl History {
             operation.ended = Some(at);
             operation.phase = op.phase;
             operation.answer = op.answer.clone().unwrap_or_default();
-            operation.job = operation.job.take().or_else(|| op.job.clone());
-            operation.execution = operation.execution.take().or_else(|| op.execution.clone());
+            operation.job = operation.job.or(op.job);
+            operation.execution = operation.execution.or(op.execution);
         }
     }
 
@@ -221,17 +225,17 @@ impl History {
             let Event::Dump(piece) = &mut record.event else { continue };
             self.dumped_at.get_or_insert(at);
             for row in std::mem::take(&mut piece.jobs) {
-                let job = self.jobs.entry(row.id.clone()).or_default();
+                let job = self.jobs.entry(row.id);
                 if job.row.is_some() {
-                    self.twice.push(row.id.clone());
+                    self.twice.push(row.id);
                 }
-                (job.id, job.name, job.tenant) = (row.id.clone(), row.name.clone(), row.tenant.clone());
+                (job.id, job.name, job.tenant) = (row.id, row.name, row.tenant);
                 job.row = Some(row);
             }
             for row in std::mem::take(&mut piece.executions) {
-                let execution = self.executions.entry(row.id.clone()).or_default();
+                let execution = self.executions.entry(row.id);
                 if execution.row.is_some() {
-                    self.twice.push(row.id.clone());
+                    self.twice.push(row.id);
                 }
                 execution.row = Some(with_attempts(row));
             }
@@ -249,36 +253,36 @@ impl History {
 
     fn find_jobs(&mut self, info_ms: i64) {
         // A creation that nobody acknowledged may have happened all the same: then its name is in the dump.
-        let by_name: HashMap<String, String> =
-            self.jobs.values().map(|job| (job.name.clone(), job.id.clone())).collect();
-        let acknowledged: HashMap<String, String> = self.ops.iter().filter_map(created).collect();
+        self.jobs.sort();
+        let by_name: HashMap<Text, Text> = self.jobs.values().map(|job| (job.name, job.id)).collect();
+        let acknowledged: HashMap<Text, Text> = self.ops.iter().filter_map(created).collect();
         for op in &mut self.ops {
-            if let (OpKind::Create, None, Some(name)) = (op.asked.kind, &op.job, &op.asked.name) {
-                op.job = acknowledged.get(name).or_else(|| by_name.get(name)).cloned();
+            if let (OpKind::Create, None, Some(name)) = (op.asked.kind, op.job, op.asked.name) {
+                op.job = acknowledged.get(&name).or_else(|| by_name.get(&name)).copied();
             }
         }
-        let mut changes: BTreeMap<(String, OpKind, String), Change> = BTreeMap::new();
+        let mut changes: BTreeMap<(Text, OpKind, Text), Change> = BTreeMap::new();
         for (index, op) in self.ops.iter().enumerate() {
-            let Some(id) = &op.job else { continue };
-            let job = self.jobs.entry(id.clone()).or_default();
-            job.id.clone_from(id);
+            let Some(id) = op.job else { continue };
+            let job = self.jobs.entry(id);
+            job.id = id;
             job.ops.push(index);
             if op.asked.kind == OpKind::Create {
-                job.tenant.clone_from(&op.asked.tenant);
-                job.name = op.asked.name.clone().unwrap_or_default();
+                job.tenant = op.asked.tenant;
+                job.name = op.asked.name.unwrap_or_default();
                 job.acknowledged |= op.phase == Phase::Ok;
             }
             let is_change = !matches!(op.asked.kind, OpKind::Cancel | OpKind::Run | OpKind::Replay | OpKind::Discard);
             if is_change && op.phase != Phase::Fail {
                 // Without a key every try stands for itself.
-                let key = op.asked.key.clone().unwrap_or_else(|| format!(" {}", op.asked.op));
+                let key = op.asked.key.unwrap_or_else(|| format!(" {}", op.asked.op).into());
                 let row = job.row.as_ref();
                 let next = change(op, row, info_ms);
-                changes.entry((id.clone(), op.asked.kind, key)).and_modify(|change| change.join(&next)).or_insert(next);
+                changes.entry((id, op.asked.kind, key)).and_modify(|change| change.join(&next)).or_insert(next);
             }
         }
         for ((id, _, _), change) in changes {
-            self.jobs.entry(id).or_default().changes.push(change);
+            self.jobs.entry(id).changes.push(change);
         }
         self.jobs.values_mut().for_each(|job| job.changes.sort_by_key(|change| (change.latest, change.earliest)));
         let logged = self.records.iter().filter_map(|record| match &record.event {
@@ -286,61 +290,72 @@ impl History {
             _ => None,
         });
         let shown = self.dump.skips.iter().map(|row| Skip {
-            job: row.job_id.clone(),
+            job: row.job_id,
             from: row.from,
             until: row.to,
-            reason: row.reason.clone(),
+            reason: row.reason,
             recorded_at: row.recorded_at,
         });
         for skip in logged.chain(shown) {
-            let job = self.jobs.entry(skip.job.clone()).or_default();
-            job.id.clone_from(&skip.job);
+            let job = self.jobs.entry(skip.job);
+            job.id = skip.job;
             job.skips.push(skip);
         }
+        self.jobs.sort();
     }
 
     fn find_executions(&mut self) {
         for (index, record) in self.records.iter().enumerate() {
             if let Some(id) = execution_of(&record.event) {
-                self.executions.entry(id.to_owned()).or_default().mentions.push(index);
+                let execution = self.executions.entry(id);
+                execution.mentions.push(index);
+                if let Event::Effect(_) = record.event {
+                    execution.effects.push(index);
+                }
             }
         }
         for (index, op) in self.ops.iter().enumerate() {
-            if let Some(id) = &op.execution {
-                self.executions.entry(id.clone()).or_default().ops.push(index);
+            if let Some(id) = op.execution {
+                self.executions.entry(id).ops.push(index);
             }
         }
+        let arrived = |index: &usize| match &self.records[*index].event {
+            Event::Effect(effect) => effect.arrived_mono_ns,
+            _ => 0,
+        };
+        self.executions.values_mut().for_each(|execution| execution.effects.sort_by_key(arrived));
+        self.executions.sort();
         let cancels = self.ops.iter().filter(|op| op.asked.kind == OpKind::Cancel && op.phase != Phase::Fail);
-        self.cancelled_fires = cancels.filter_map(|op| Some((op.job.clone()?, op.asked.fire_at?))).collect();
-        for (id, execution) in &self.executions {
+        self.cancelled_fires = cancels.filter_map(|op| Some((op.job?, op.asked.fire_at?))).collect();
+        for (id, execution) in self.executions.iter() {
             if let Some(row) = &execution.row
-                && let Some(job) = self.jobs.get_mut(&row.job_id)
+                && let Some(job) = self.jobs.get_mut(row.job_id)
             {
-                job.executions.push(id.clone());
+                job.executions.push(id);
             }
         }
     }
 }
 
 /// The execution that a line is about.
-pub fn execution_of(event: &Event) -> Option<&str> {
+pub fn execution_of(event: &Event) -> Option<Text> {
     match event {
-        Event::Op(op) => op.execution.as_deref(),
-        Event::Read(read) => read.execution.as_deref(),
-        Event::Fire(fire) | Event::FireRejected(fire) => Some(&fire.execution),
-        Event::Claim(claim) | Event::ClaimRejected(claim) => Some(&claim.execution),
-        Event::Start(body) | Event::End(body) => Some(&body.execution),
-        Event::Effect(effect) => Some(&effect.execution),
-        Event::Report(report) | Event::ReportRejected(report) => Some(&report.execution),
-        Event::Dead(dead) => Some(&dead.execution),
+        Event::Op(op) => op.execution,
+        Event::Read(read) => read.execution,
+        Event::Fire(fire) | Event::FireRejected(fire) => Some(fire.execution),
+        Event::Claim(claim) | Event::ClaimRejected(claim) => Some(claim.execution),
+        Event::Start(body) | Event::End(body) => Some(body.execution),
+        Event::Effect(effect) => Some(effect.execution),
+        Event::Report(report) | Event::ReportRejected(report) => Some(report.execution),
+        Event::Dead(dead) => Some(dead.execution),
         Event::Run(_) | Event::Page(_) | Event::Skip(_) | Event::Epoch(_) | Event::Fault(_) | Event::Dump(_) => None,
     }
 }
 
 /// Name and id of a job whose creation was acknowledged.
-fn created(op: &Operation) -> Option<(String, String)> {
+fn created(op: &Operation) -> Option<(Text, Text)> {
     let is_created = op.asked.kind == OpKind::Create && op.phase == Phase::Ok;
-    is_created.then(|| Some((op.asked.name.clone()?, op.job.clone()?))).flatten()
+    is_created.then(|| Some((op.asked.name?, op.job?))).flatten()
 }
 
 /// What an operation did to its job, as far as is known.
@@ -395,7 +410,7 @@ fn with_attempts(mut row: ExecutionRow) -> ExecutionRow {
     {
         let finished_at: Option<Ms> = row.finished_at.filter(|_| row.outcome.is_some());
         let (attempt, fence_token) = (row.attempt, row.fence_token);
-        row.attempts.push(AttemptRow { attempt, fence_token, started_at, finished_at, outcome: row.outcome.clone() });
+        row.attempts.push(AttemptRow { attempt, fence_token, started_at, finished_at, outcome: row.outcome });
     }
     row
 }

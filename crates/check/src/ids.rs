@@ -26,8 +26,8 @@ pub fn parse(text: &str, prefix: &str) -> Option<Bytes> {
         return None;
     }
     let mut value: u128 = 0;
-    for (position, letter) in digits.chars().enumerate() {
-        let digit = LETTERS.find(letter.to_ascii_uppercase())? as u128;
+    for (position, letter) in digits.bytes().enumerate() {
+        let digit = LETTERS.bytes().position(|known| known == letter.to_ascii_uppercase())? as u128;
         if position == 0 && digit > 7 {
             return None;
         }

@@ -21,6 +21,8 @@ use crate::event::{Effect, Event, ExecutionRow, OpKind, Phase, Spec};
 use crate::history::{Execution, History, Job, MS, Nanos};
 use crate::limits::Limits;
 use crate::oracle::Oracle;
+use crate::parallel;
+use crate::text::Text;
 use serde::Serialize;
 
 /// What is judged.
@@ -43,10 +45,10 @@ pub struct Violation {
     pub message: String,
     /// The execution it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub execution: Option<String>,
+    pub execution: Option<Text>,
     /// The job it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub job: Option<String>,
+    pub job: Option<Text>,
     /// When, in nanoseconds since the Unix epoch.
     pub at_ns: Nanos,
 }
@@ -72,10 +74,15 @@ pub const ALL: [(&str, Check); 15] = [
     ("I17", matching::check),
 ];
 
-/// Checks everything. The earliest violation comes first.
+/// Checks everything. The earliest violation comes first; of those at one time, that of the first invariant.
 pub fn check(case: Case<'_>) -> Vec<Violation> {
-    let mut found = Vec::new();
-    ALL.iter().for_each(|(_, check)| check(case, &mut found));
+    // They only read, and know nothing of each other.
+    let found = parallel::each(&ALL, |(_, check)| {
+        let mut found = Vec::new();
+        check(case, &mut found);
+        found
+    });
+    let mut found = found.concat();
     found.sort_by_key(|violation| violation.at_ns);
     found
 }
@@ -91,37 +98,32 @@ impl Violation {
         Self { invariant, message, execution: None, job: None, at_ns }
     }
 
-    fn of(mut self, execution: &str) -> Self {
-        self.execution = Some(execution.to_owned());
+    fn of(mut self, execution: Text) -> Self {
+        self.execution = Some(execution);
         self
     }
 
-    fn in_job(mut self, job: &str) -> Self {
-        self.job = Some(job.to_owned());
+    fn in_job(mut self, job: Text) -> Self {
+        self.job = Some(job);
         self
     }
 }
 
 impl<'a> Case<'a> {
     /// Executions that the store showed, with their rows.
-    fn rows(self) -> impl Iterator<Item = (&'a str, &'a Execution, &'a ExecutionRow)> {
-        self.history
-            .executions
-            .iter()
-            .filter_map(|(id, execution)| Some((id.as_str(), execution, execution.row.as_ref()?)))
+    fn rows(self) -> impl Iterator<Item = (Text, &'a Execution, &'a ExecutionRow)> {
+        self.history.executions.iter().filter_map(|(id, execution)| Some((id, execution, execution.row.as_ref()?)))
     }
 
     /// The calls of the sink about an execution, in the order of their arrival.
     fn effects(self, execution: &'a Execution) -> Vec<&'a Effect> {
-        let lines = self.history.lines(execution);
-        let mut effects: Vec<&Effect> = lines
+        let lines = execution.effects.iter().map(|index| &self.history.records[*index]);
+        lines
             .filter_map(|record| match &record.event {
                 Event::Effect(effect) => Some(effect),
                 _ => None,
             })
-            .collect();
-        effects.sort_by_key(|effect| effect.arrived_mono_ns);
-        effects
+            .collect()
     }
 
     /// When a call arrived.
@@ -147,7 +149,7 @@ impl<'a> Case<'a> {
 impl Job {
     /// All definitions that it had or may have had.
     fn specs(&self) -> impl Iterator<Item = &Spec> {
-        self.changes.iter().filter_map(|change| change.spec.as_ref())
+        self.changes.iter().filter_map(|change| change.spec.as_deref())
     }
 
     /// Whether every attempt of it calls the sink.

@@ -6,6 +6,7 @@ use crate::invariants::{self, Case, Violation};
 use crate::limits::Limits;
 use crate::log::Log;
 use crate::oracle::Oracle;
+use crate::text::Text;
 use crate::verdict::{Counts, Verdict};
 use std::collections::{BTreeMap, HashMap};
 
@@ -63,12 +64,12 @@ fn count(case: Case<'_>) -> Counts {
 fn met(history: &History) -> BTreeMap<&'static str, usize> {
     let mut met: BTreeMap<&'static str, usize> = BTreeMap::new();
     let mut add = |name: &'static str, count: usize| *met.entry(name).or_default() += count;
-    let mut newest: HashMap<&str, u64> = HashMap::new();
+    let mut newest: HashMap<Text, u64> = HashMap::new();
     let mut epochs: HashMap<u16, u64> = HashMap::new();
     for record in &history.records {
         match &record.event {
             Event::Effect(effect) => {
-                let fence = newest.entry(&effect.execution).or_default();
+                let fence = newest.entry(effect.execution).or_default();
                 add("zombie", usize::from(effect.fence < *fence));
                 add("duplicate", usize::from((200..300).contains(&effect.status) && !effect.accepted));
                 *fence = effect.fence.max(*fence);
@@ -127,7 +128,7 @@ fn useless(case: Case<'_>) -> Vec<String> {
             why.push(format!("fault `{name}` ({kind}) was not verified"));
         }
     }
-    for (id, expected) in &oracle.jobs {
+    for (id, expected) in oracle.jobs.iter() {
         if let Some(unknown) = &expected.unknown {
             why.push(format!("{id}: {unknown}"));
         }

@@ -30,8 +30,12 @@
 //! field.
 
 // In the order in which a recording is judged.
+pub mod text;
+pub mod parallel;
 pub mod event;
+pub mod line;
 pub mod log;
+pub mod table;
 pub mod history;
 pub mod ids;
 pub mod cron;

@@ -1,9 +1,15 @@
 //! Reads a folder of recorded files into one sequence.
 
 use crate::event::{Event, Record, SCHEMA};
+use crate::line;
+use crate::parallel;
+use crate::text::Text;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
+
+/// How much is read at once.
+const BUFFER: usize = 1 << 20;
 
 /// What was read: all lines in the order of the machine's monotonic clock.
 #[derive(Clone, Debug, Default)]
@@ -31,8 +37,9 @@ impl Log {
         }
         paths.sort();
         let mut records = Vec::new();
-        for path in paths {
-            read_file(&path, &mut records).map_err(|error| format!("{}: {error}", shown(&path)))?;
+        for read in parallel::each(&paths, |path| read_file(path).map_err(|error| format!("{}: {error}", shown(path))))
+        {
+            records.append(&mut read?);
         }
         Ok(Self::new(records))
     }
@@ -40,15 +47,15 @@ impl Log {
     /// A log of lines that are already read.
     pub fn new(mut records: Vec<Record>) -> Self {
         let gaps = gaps(&records);
-        records.sort_by(|a, b| (a.mono_ns, &a.node, a.seq).cmp(&(b.mono_ns, &b.node, b.seq)));
+        records.sort_by_key(|record| (record.mono_ns, record.node, record.seq));
         Self { records, gaps }
     }
 }
 
-fn read_file(path: &Path, records: &mut Vec<Record>) -> Result<(), String> {
+fn read_file(path: &Path) -> Result<Vec<Record>, String> {
     let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
-    let mut reader = BufReader::new(file);
-    let mut line = Vec::new();
+    let mut reader = BufReader::with_capacity(BUFFER, file);
+    let (mut records, mut line) = (Vec::new(), Vec::new());
     for number in 1.. {
         line.clear();
         if reader.read_until(b'\n', &mut line).map_err(|error| error.to_string())? == 0 {
@@ -58,7 +65,8 @@ fn read_file(path: &Path, records: &mut Vec<Record>) -> Result<(), String> {
         if line.last() != Some(&b'\n') {
             break;
         }
-        let record: Record = serde_json::from_slice(&line).map_err(|error| format!("line {number}: {error}"))?;
+        let text = std::str::from_utf8(&line).map_err(|error| format!("line {number}: {error}"))?;
+        let record = line::read(text).map_err(|error| format!("line {number}: {error}"))?;
         if let Event::Run(run) = &record.event
             && run.schema != SCHEMA
         {
@@ -66,15 +74,15 @@ fn read_file(path: &Path, records: &mut Vec<Record>) -> Result<(), String> {
         }
         records.push(record);
     }
-    Ok(())
+    Ok(records)
 }
 
 /// Every process counts its lines from 1; what is missing was lost, and with it perhaps the evidence.
 fn gaps(records: &[Record]) -> Vec<String> {
-    let mut last: HashMap<&str, u64> = HashMap::new();
+    let mut last: HashMap<Text, u64> = HashMap::new();
     let mut gaps = Vec::new();
     for record in records {
-        let seq = last.entry(&record.node).or_default();
+        let seq = last.entry(record.node).or_default();
         if record.seq != *seq + 1 {
             gaps.push(format!("`{}`: line {} follows line {seq}", record.node, record.seq));
         }

@@ -11,6 +11,7 @@ use crate::event::{OpKind, Schedule, Spec};
 use crate::history::{Change, FaultSpan, History, Job, MS, Nanos};
 use crate::ids;
 use crate::limits::Limits;
+use crate::table::Table;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// How far ahead of its instant an execution may exist.
@@ -20,7 +21,7 @@ pub const LEAD_MS: i64 = 150_000;
 #[derive(Debug, Default)]
 pub struct Oracle {
     /// By job.
-    pub jobs: BTreeMap<String, Expected>,
+    pub jobs: Table<Expected>,
     /// When the store was read, in milliseconds.
     pub read_at_ms: i64,
     spans: Vec<(Nanos, Nanos)>,
@@ -72,11 +73,8 @@ impl Oracle {
         let read_at = history.dumped_at.unwrap_or_else(|| history.records.last().map_or(0, |last| history.at(last)));
         let (late, recover) = (limits.late_ms * MS, limits.recover_ms * MS);
         let spans = spans(&history.faults, recover);
-        let mut oracle = Self { jobs: BTreeMap::new(), read_at_ms: read_at / MS, spans, late, recover };
-        for (id, job) in &history.jobs {
-            let expected = oracle.expect(job, limits);
-            oracle.jobs.insert(id.clone(), expected);
-        }
+        let mut oracle = Self { jobs: Table::default(), read_at_ms: read_at / MS, spans, late, recover };
+        oracle.jobs = history.jobs.iter().map(|(id, job)| (id, oracle.expect(job, limits))).collect();
         oracle
     }
 
@@ -148,7 +146,7 @@ impl Oracle {
             {
                 let covers =
                     |spec: &Spec| spec.blackouts.iter().any(|range| range.from.0 <= at_ms && at_ms < range.to.0);
-                let blackout = job.changes[spec].spec.as_ref().is_some_and(covers);
+                let blackout = job.changes[spec].spec.as_deref().is_some_and(covers);
                 expected.must.insert(at_ms, Target { spec, blackout });
             }
         }
@@ -254,7 +252,7 @@ fn instants(job: &Job, index: usize, spec: &Spec, until_ms: i64) -> Result<Vec<i
     // An unchanged schedule keeps the instant that it was accepted with.
     let accepted = job.changes.iter().position(|earlier| {
         let same = |older: &Spec| older.schedule == spec.schedule;
-        earlier.spec.as_ref().is_some_and(same)
+        earlier.spec.as_deref().is_some_and(same)
     });
     let accepted_ms = job.changes[accepted.unwrap_or(index)].latest.div_euclid(MS);
     let from_ms = change.earliest.div_euclid(MS);
@@ -309,7 +307,7 @@ mod tests {
     use crate::event::{CatchUp, Ms, RetryPolicy};
 
     fn spec(schedule: Schedule) -> Spec {
-        let backoff = "FIXED".to_owned();
+        let backoff = "FIXED".into();
         Spec {
             schedule,
             retry_policy: RetryPolicy {
@@ -319,8 +317,8 @@ mod tests {
                 max_delay_ms: 1,
                 total_timeout_ms: None,
             },
-            catch_up: CatchUp { mode: "ALL".to_owned(), n: None, max_age_ms: 1, drip_ms: 0 },
-            overlap: "ALLOW".to_owned(),
+            catch_up: CatchUp { mode: "ALL".into(), n: None, max_age_ms: 1, drip_ms: 0 },
+            overlap: "ALLOW".into(),
             timeout_ms: 1,
             spread_ms: 0,
             blackouts: Vec::new(),
@@ -330,19 +328,20 @@ mod tests {
     }
 
     fn every(every_ms: u64) -> Schedule {
-        Schedule { kind: "EVERY".to_owned(), every_ms: Some(every_ms), ..Schedule::default() }
+        Schedule { kind: "EVERY".into(), every_ms: Some(every_ms), ..Schedule::default() }
     }
 
     /// A change between two instants, in milliseconds.
     fn change(kind: OpKind, earliest: i64, latest: i64, certain: bool, spec: Option<Spec>) -> Change {
-        Change { kind, earliest: earliest * MS, latest: latest * MS, certain, spec, until: None, version: None }
+        let (earliest, latest, spec) = (earliest * MS, latest * MS, spec.map(Box::new));
+        Change { kind, earliest, latest, certain, spec, until: None, version: None }
     }
 
     /// What is expected of a job by 20 seconds, in seconds.
     fn expect(changes: Vec<Change>) -> (Vec<i64>, Vec<i64>) {
         let limits = Limits::default();
         let oracle = Oracle { read_at_ms: 20_000, late: 2_000 * MS, ..Oracle::default() };
-        let job = Job { id: crate::ids::format([1; 16], "job_"), changes, ..Job::default() };
+        let job = Job { id: crate::ids::format([1; 16], "job_").into(), changes, ..Job::default() };
         let expected = oracle.expect(&job, &limits);
         assert_eq!(expected.unknown, None);
         let seconds = |at: &i64| at / 1_000;
@@ -398,11 +397,11 @@ mod tests {
         assert_eq!(expect(vec![created(bounded)]).0, [4, 5, 6, 7, 8, 9]);
         let limited = Schedule { max_fires: Some(3), ..every(1_000) };
         assert_eq!(expect(vec![created(limited)]).0, [1, 2, 3]);
-        let at = |at| Schedule { kind: "AT".to_owned(), at: Some(Ms(at)), ..Schedule::default() };
+        let at = |at| Schedule { kind: "AT".into(), at: Some(Ms(at)), ..Schedule::default() };
         assert_eq!(expect(vec![created(at(7_000))]).0, [7]);
         // One in the past means at once, which is half a second here.
         assert_eq!(expect(vec![created(at(100))]).0, [0]);
-        let after = Schedule { kind: "AFTER".to_owned(), after_ms: Some(2_500), ..Schedule::default() };
+        let after = Schedule { kind: "AFTER".into(), after_ms: Some(2_500), ..Schedule::default() };
         assert_eq!(expect(vec![created(after)]).0, [3]);
     }
 

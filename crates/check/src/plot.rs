@@ -7,6 +7,7 @@ use crate::event::ExecutionRow;
 use crate::history::{History, MS, Nanos};
 use crate::invariants::Violation;
 use crate::judge::Judged;
+use crate::text::Text;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write;
 
@@ -53,9 +54,9 @@ pub fn svg(judged: &Judged) -> String {
     );
     faults(&mut out, &judged.history, &frame, height);
     axis(&mut out, &frame, height);
-    let bad: HashSet<&str> = judged.violations.iter().filter_map(|violation| violation.execution.as_deref()).collect();
+    let bad: HashSet<Text> = judged.violations.iter().filter_map(|violation| violation.execution).collect();
     for (row, id) in jobs.iter().enumerate() {
-        job(&mut out, judged, &frame, id, TOP + row as f64 * ROW, &bad);
+        job(&mut out, judged, &frame, *id, TOP + row as f64 * ROW, &bad);
     }
     legend(&mut out, height);
     out.push_str("</svg>\n");
@@ -83,28 +84,28 @@ fn frame(judged: &Judged) -> Frame {
 }
 
 /// Those with violations first, then those with most attempts.
-fn jobs(judged: &Judged, frame: &Frame) -> Vec<String> {
+fn jobs(judged: &Judged, frame: &Frame) -> Vec<Text> {
     let history = &judged.history;
-    let mut chosen: Vec<String> = Vec::new();
+    let mut chosen: Vec<Text> = Vec::new();
     let of = |violation: &Violation| {
-        let row = violation.execution.as_ref().and_then(|id| history.executions.get(id)?.row.as_ref());
-        violation.job.clone().or(row.map(|row| row.job_id.clone()))
+        let row = violation.execution.and_then(|id| history.executions.get(id)?.row.as_ref());
+        violation.job.or(row.map(|row| row.job_id))
     };
     for job in judged.violations.iter().filter_map(of) {
         if !chosen.contains(&job) && chosen.len() < ROWS_MAX {
             chosen.push(job);
         }
     }
-    let attempts = |id: &str| {
-        let rows = history.jobs[id].executions.iter().filter_map(|id| history.executions.get(id)?.row.as_ref());
+    let attempts = |id: Text| {
+        let rows = history.jobs[id].executions.iter().filter_map(|id| history.executions.get(*id)?.row.as_ref());
         let shown = rows.filter(|row| frame.shows(row.fire_at.0 * MS, row.fire_at.0 * MS + 1));
         shown.map(|row| row.attempts.len()).sum::<usize>()
     };
-    let mut others: Vec<(usize, &String)> = history.jobs.keys().map(|id| (attempts(id), id)).collect();
+    let mut others: Vec<(usize, Text)> = history.jobs.keys().map(|id| (attempts(id), id)).collect();
     others.sort_by(|a, b| b.cmp(a));
     for (count, id) in others {
-        if count > 0 && chosen.len() < ROWS_MAX && !chosen.contains(id) {
-            chosen.push(id.clone());
+        if count > 0 && chosen.len() < ROWS_MAX && !chosen.contains(&id) {
+            chosen.push(id);
         }
     }
     chosen
@@ -153,20 +154,19 @@ fn axis(out: &mut String, frame: &Frame, height: f64) {
     }
 }
 
-fn job(out: &mut String, judged: &Judged, frame: &Frame, id: &str, y: f64, bad: &HashSet<&str>) {
+fn job(out: &mut String, judged: &Judged, frame: &Frame, id: Text, y: f64, bad: &HashSet<Text>) {
     let Judged { history, oracle, violations, .. } = judged;
     let Some(job) = history.jobs.get(id) else { return };
     let name: String = job.name.chars().take(26).collect();
     let _ = writeln!(out, r##"<text x="12" y="{:.1}" fill="#333333">{}</text>"##, y + 16.0, escape(&name));
     let red: BTreeSet<i64> = violations
         .iter()
-        .filter(|violation| violation.job.as_deref() == Some(id) && violation.execution.is_none())
+        .filter(|violation| violation.job == Some(id) && violation.execution.is_none())
         .map(|violation| violation.at_ns / MS)
         .collect();
-    let rows: Vec<(&String, &ExecutionRow)> =
-        job.executions.iter().filter_map(|id| Some((id, history.executions.get(id)?.row.as_ref()?))).collect();
-    let is_bad =
-        |at: i64| red.contains(&at) || rows.iter().any(|(id, row)| row.fire_at.0 == at && bad.contains(id.as_str()));
+    let rows: Vec<(Text, &ExecutionRow)> =
+        job.executions.iter().filter_map(|id| Some((*id, history.executions.get(*id)?.row.as_ref()?))).collect();
+    let is_bad = |at: i64| red.contains(&at) || rows.iter().any(|(id, row)| row.fire_at.0 == at && bad.contains(id));
     if let Some(expected) = oracle.jobs.get(id) {
         let mut coming = expected.must.keys().copied().peekable();
         while let Some(at) = coming.next() {
@@ -185,7 +185,7 @@ fn job(out: &mut String, judged: &Judged, frame: &Frame, id: &str, y: f64, bad: 
             let to = attempt.finished_at.map_or(frame.to, |end| end.0 * MS);
             if frame.shows(from, to.max(from + 1)) {
                 let fill = match attempt.outcome.as_deref() {
-                    _ if bad.contains(id.as_str()) => "#8b0000",
+                    _ if bad.contains(id) => "#8b0000",
                     Some("SUCCEEDED") => "#1b5e3a",
                     Some("WORKER_LOST") => "#7b3fa0",
                     Some("CANCELLED") => "#777777",

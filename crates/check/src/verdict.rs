@@ -147,22 +147,20 @@ impl Verdict {
 /// Everything about a violation, of all files, in order.
 fn timeline(case: Case<'_>, violation: &Violation) -> Vec<Moment> {
     let history = case.history;
-    let execution = violation.execution.as_ref().and_then(|id| history.executions.get(id));
+    let execution = violation.execution.and_then(|id| history.executions.get(id));
     let row = execution.and_then(|execution| execution.row.as_ref());
-    let job_id = violation.job.as_ref().or(row.map(|row| &row.job_id));
-    let job_name = job_id.and_then(|id| history.jobs.get(id)).map(|job| job.name.as_str());
-    let shard = job_id.and_then(|id| ids::parse(id, "job_")).map(ids::shard);
+    let job_id = violation.job.or(row.map(|row| row.job_id));
+    let job_name = job_id.and_then(|id| history.jobs.get(id)).map(|job| job.name);
+    let shard = job_id.and_then(|id| ids::parse(&id, "job_")).map(ids::shard);
     let (first, last) = span(case, violation);
     let is_about = |record: &Record| {
         let at = history.at(record);
         let is_near = (first - 1_000 * MS..=last + 1_000 * MS).contains(&at);
         match &record.event {
             // What was asked before may explain it, what was asked afterwards does not.
-            Event::Op(op) if at <= last + 1_000 * MS => {
-                job_id.is_some() && (op.job.as_ref() == job_id || op.name.as_deref() == job_name)
-            }
-            Event::Read(read) => read.job.is_some() && read.job.as_ref() == job_id && is_near,
-            Event::Skip(skip) => Some(&skip.job) == job_id,
+            Event::Op(op) if at <= last + 1_000 * MS => job_id.is_some() && (op.job == job_id || op.name == job_name),
+            Event::Read(read) => read.job.is_some() && read.job == job_id && is_near,
+            Event::Skip(skip) => Some(skip.job) == job_id,
             Event::Epoch(epoch) => Some(epoch.shard) == shard && is_near,
             Event::Fault(_) => is_near,
             _ => false,
@@ -173,7 +171,7 @@ fn timeline(case: Case<'_>, violation: &Violation) -> Vec<Moment> {
         .iter()
         .filter(|record| {
             let mentioned = crate::history::execution_of(&record.event);
-            (mentioned.is_some() && mentioned == violation.execution.as_deref()) || is_about(record)
+            (mentioned.is_some() && mentioned == violation.execution) || is_about(record)
         })
         .map(|record| moment(history.at(record), &record.node, words(&record.event)))
         .collect();
@@ -197,7 +195,7 @@ fn timeline(case: Case<'_>, violation: &Violation) -> Vec<Moment> {
 
 /// When the violation's execution was under way, or when it happened.
 fn span(case: Case<'_>, violation: &Violation) -> (Nanos, Nanos) {
-    let execution = violation.execution.as_ref().and_then(|id| case.history.executions.get(id));
+    let execution = violation.execution.and_then(|id| case.history.executions.get(id));
     let lines = execution.into_iter().flat_map(|execution| case.history.lines(execution));
     let times = lines.map(|record| case.history.at(record)).chain([violation.at_ns]);
     times.fold((Nanos::MAX, Nanos::MIN), |(first, last), at| (first.min(at), last.max(at)))

@@ -44,7 +44,7 @@ fn a_folder_is_judged_and_drawn() {
     let record = records.iter_mut().find(|record| is_duplicate(&record.event)).expect("a duplicate");
     let Event::Effect(effect) = &mut record.event else { panic!("an effect") };
     effect.accepted = true;
-    let id = effect.execution.clone();
+    let id = effect.execution;
     write(spoilt.path(), &records);
     let output = check(spoilt.path(), &files);
     assert_eq!(output.status.code(), Some(1), "{output:?}");

@@ -11,7 +11,9 @@ use campanile_check::event::{
 use campanile_check::ids;
 use campanile_check::judge::judge;
 use campanile_check::limits::Limits;
+use campanile_check::line;
 use campanile_check::log::Log;
+use campanile_check::text::Text;
 use campanile_check::verdict::Valid;
 use common::{CALM, Numbers, SMALL, generate};
 use std::collections::{BTreeMap, HashMap};
@@ -22,8 +24,8 @@ const SEEDS: [u64; 3] = [11, 12, 13];
 struct Spoiler {
     records: Vec<Record>,
     numbers: Numbers,
-    specs: HashMap<String, Spec>,
-    names: HashMap<String, String>,
+    specs: HashMap<Text, Spec>,
+    names: HashMap<Text, Text>,
     faults: Vec<(u64, u64)>,
 }
 
@@ -149,7 +151,7 @@ fn a_recording_that_proves_nothing_is_invalid() {
     // Too few jobs, and something that was never met.
     let few = Limits { min_jobs: 1_000_000, ..limits.clone() };
     assert_eq!(judge(Log::new(whole.clone()), &few).verdict.valid, Valid::Invalid);
-    let never = Limits { sometimes: vec!["epoch_refused".to_owned()], ..limits.clone() };
+    let never = Limits { sometimes: vec!["epoch_refused".into()], ..limits.clone() };
     assert_eq!(judge(Log::new(whole), &never).verdict.valid, Valid::Invalid);
 }
 
@@ -164,12 +166,12 @@ impl Spoiler {
         for record in &records {
             match &record.event {
                 Event::Op(op) if op.kind == OpKind::Create => {
-                    if let (Some(name), Some(spec)) = (&op.name, &op.spec) {
-                        by_name.insert(name.clone(), spec.clone());
+                    if let (Some(name), Some(spec)) = (op.name, &op.spec) {
+                        by_name.insert(name, Spec::clone(spec));
                     }
-                    if let (Some(name), Some(job)) = (&op.name, &op.job) {
-                        specs.insert(job.clone(), by_name[name].clone());
-                        names.insert(job.clone(), name.clone());
+                    if let (Some(name), Some(job)) = (op.name, op.job) {
+                        specs.insert(job, by_name[&name].clone());
+                        names.insert(job, name);
                     }
                 }
                 Event::Fault(fault) if fault.phase == FaultPhase::Begin => {
@@ -187,9 +189,9 @@ impl Spoiler {
     /// The lines in order, counted anew.
     fn renumbered(mut self) -> Vec<Record> {
         self.records.sort_by_key(|record| record.mono_ns);
-        let mut seqs: HashMap<String, u64> = HashMap::new();
+        let mut seqs: HashMap<Text, u64> = HashMap::new();
         for record in &mut self.records {
-            let seq = seqs.entry(record.node.clone()).or_default();
+            let seq = seqs.entry(record.node).or_default();
             *seq += 1;
             record.seq = *seq;
         }
@@ -239,7 +241,7 @@ impl Spoiler {
     }
 
     /// The calls about an execution.
-    fn effects(&self, id: &str) -> Vec<usize> {
+    fn effects(&self, id: Text) -> Vec<usize> {
         let is_about = |record: &Record| matches!(&record.event, Event::Effect(effect) if effect.execution == id);
         (0..self.records.len()).filter(|index| is_about(&self.records[*index])).collect()
     }
@@ -272,16 +274,24 @@ impl Spoiler {
     }
 
     /// Removes everything that mentions an execution.
-    fn forget(&mut self, id: &str) {
+    fn forget(&mut self, id: Text) {
         self.records.retain(|record| campanile_check::history::execution_of(&record.event) != Some(id));
         self.dump().executions.retain(|row| row.id != id);
         self.recount();
     }
 
+    /// Writes an id in another way, wherever it is.
+    fn respell(&mut self, old: &str, new: &str) {
+        for record in &mut self.records {
+            let text = serde_json::to_string(record).expect("JSON").replace(old, new);
+            *record = line::read(&text).expect("a record");
+        }
+    }
+
     /// Makes the dump's numbers fit its rows.
     fn recount(&mut self) {
         let mut counts = BTreeMap::new();
-        self.dump().executions.iter().for_each(|row| *counts.entry(row.state.clone()).or_default() += 1);
+        self.dump().executions.iter().for_each(|row| *counts.entry(row.state.to_string()).or_default() += 1);
         self.dump().counts = counts;
     }
 }
@@ -295,31 +305,31 @@ fn is_recurring(spec: &Spec) -> bool {
     spec.schedule.kind == "EVERY"
 }
 
-fn scheduled_id(job: &str, at: Ms) -> String {
-    let bytes = ids::parse(job, "job_").expect("an id");
-    ids::format(ids::execution(1, bytes, at.0, ids::Kind::Scheduled, b"").expect("short"), "exe_")
+fn scheduled_id(job: Text, at: Ms) -> Text {
+    let bytes = ids::parse(&job, "job_").expect("an id");
+    ids::format(ids::execution(1, bytes, at.0, ids::Kind::Scheduled, b"").expect("short"), "exe_").into()
 }
 
 fn drop_effect(spoiler: &mut Spoiler) -> Option<()> {
     let row = spoiler.plain()?;
-    let id = spoiler.dump().executions[row].id.clone();
-    let index = *spoiler.effects(&id).first()?;
+    let id = spoiler.dump().executions[row].id;
+    let index = *spoiler.effects(id).first()?;
     spoiler.records.remove(index);
     Some(())
 }
 
 fn uncount_effect(spoiler: &mut Spoiler) -> Option<()> {
     let row = spoiler.plain()?;
-    let id = spoiler.dump().executions[row].id.clone();
-    let index = *spoiler.effects(&id).first()?;
+    let id = spoiler.dump().executions[row].id;
+    let index = *spoiler.effects(id).first()?;
     spoiler.effect(index).accepted = false;
     Some(())
 }
 
 fn drop_execution(spoiler: &mut Spoiler) -> Option<()> {
     let row = spoiler.plain()?;
-    let id = spoiler.dump().executions[row].id.clone();
-    spoiler.forget(&id);
+    let id = spoiler.dump().executions[row].id;
+    spoiler.forget(id);
     Some(())
 }
 
@@ -340,10 +350,10 @@ fn drop_manual(spoiler: &mut Spoiler) -> Option<()> {
 fn false_skip(spoiler: &mut Spoiler) -> Option<()> {
     let row = spoiler.plain()?;
     let row = spoiler.dump().executions[row].clone();
-    spoiler.forget(&row.id);
+    spoiler.forget(row.id);
     let (from, to) = (row.fire_at, row.fire_at);
     let recorded_at = Ms(row.fire_at.0 + 12_000);
-    let reason = "MISFIRE_DISCARDED".to_owned();
+    let reason = "MISFIRE_DISCARDED".into();
     spoiler.dump().skips.push(SkipRow { job_id: row.job_id, from, to, reason, recorded_at });
     Some(())
 }
@@ -351,7 +361,7 @@ fn false_skip(spoiler: &mut Spoiler) -> Option<()> {
 fn cancelled_by_nobody(spoiler: &mut Spoiler) -> Option<()> {
     let row = spoiler.plain()?;
     let row = &mut spoiler.dump().executions[row];
-    (row.state, row.reason) = ("CANCELLED".to_owned(), Some("CANCELLED_BY_USER".to_owned()));
+    (row.state, row.reason) = ("CANCELLED".into(), Some("CANCELLED_BY_USER".into()));
     spoiler.recount();
     Some(())
 }
@@ -359,7 +369,7 @@ fn cancelled_by_nobody(spoiler: &mut Spoiler) -> Option<()> {
 fn skipped_for_nothing(spoiler: &mut Spoiler) -> Option<()> {
     let row = spoiler.plain()?;
     let row = &mut spoiler.dump().executions[row];
-    (row.state, row.reason) = ("SKIPPED".to_owned(), Some("OVERLAP_FORBIDDEN".to_owned()));
+    (row.state, row.reason) = ("SKIPPED".into(), Some("OVERLAP_FORBIDDEN".into()));
     spoiler.recount();
     Some(())
 }
@@ -367,7 +377,7 @@ fn skipped_for_nothing(spoiler: &mut Spoiler) -> Option<()> {
 fn twin(spoiler: &mut Spoiler) -> Option<()> {
     let row = spoiler.plain()?;
     let mut row = spoiler.dump().executions[row].clone();
-    row.id = scheduled_id(&row.job_id, Ms(row.fire_at.0 + 1));
+    row.id = scheduled_id(row.job_id, Ms(row.fire_at.0 + 1));
     row.attempts.clear();
     (row.attempt, row.fence_token, row.started_at) = (0, 0, None);
     spoiler.dump().executions.push(row);
@@ -378,19 +388,18 @@ fn twin(spoiler: &mut Spoiler) -> Option<()> {
 fn ghost(spoiler: &mut Spoiler) -> Option<()> {
     let index = spoiler.line(|record| matches!(record.event, Event::Effect(_)))?;
     let mut effect = spoiler.effect(index).clone();
-    effect.execution = ids::format([9; 16], "exe_");
+    effect.execution = ids::format([9; 16], "exe_").into();
     spoiler.add_like(index, Event::Effect(effect));
     Some(())
 }
 
 fn wrong_id(spoiler: &mut Spoiler) -> Option<()> {
     let row = spoiler.plain()?;
-    let old = spoiler.dump().executions[row].id.clone();
+    let old = spoiler.dump().executions[row].id;
     let mut bytes = ids::parse(&old, "exe_")?;
     bytes[15] ^= 1;
     let new = ids::format(bytes, "exe_");
-    let text = serde_json::to_string(&spoiler.records).expect("JSON").replace(&old, &new);
-    spoiler.records = serde_json::from_str(&text).expect("records");
+    spoiler.respell(&old, &new);
     Some(())
 }
 
@@ -398,13 +407,12 @@ fn wrong_instant(spoiler: &mut Spoiler) -> Option<()> {
     let row = spoiler.row(|row, spec| is_plain(row, spec) && is_recurring(spec))?;
     let old = spoiler.dump().executions[row].clone();
     let at = Ms(old.fire_at.0 - 300);
-    let new = scheduled_id(&old.job_id, at);
-    for index in spoiler.effects(&old.id) {
+    let new = scheduled_id(old.job_id, at);
+    for index in spoiler.effects(old.id) {
         spoiler.effect(index).fire_at = at;
     }
     spoiler.dump().executions[row].fire_at = at;
-    let text = serde_json::to_string(&spoiler.records).expect("JSON").replace(&old.id, &new);
-    spoiler.records = serde_json::from_str(&text).expect("records");
+    spoiler.respell(&old.id, &new);
     Some(())
 }
 
@@ -414,7 +422,7 @@ fn run_while_paused(spoiler: &mut Spoiler) -> Option<()> {
     let mut row = spoiler.dump().executions[row].clone();
     let moved = (SMALL.load_ms + common::START_MS + 8_000).div_euclid(1_000) * 1_000 - row.fire_at.0;
     let later = |at: Ms| Ms(at.0 + moved);
-    row.id = scheduled_id(&row.job_id, later(row.fire_at));
+    row.id = scheduled_id(row.job_id, later(row.fire_at));
     (row.fire_at, row.fired_at) = (later(row.fire_at), later(row.fired_at));
     row.claimed_at = row.claimed_at.map(later);
     row.first_started_at = row.first_started_at.map(later);
@@ -424,8 +432,8 @@ fn run_while_paused(spoiler: &mut Spoiler) -> Option<()> {
     (attempt.started_at, attempt.finished_at) = (later(attempt.started_at), attempt.finished_at.map(later));
     (attempt.fence_token, row.fence_token) = (9_000_000, 9_000_000);
     let effect = Effect {
-        execution: row.id.clone(),
-        job_name: spoiler.names[&row.job_id].clone(),
+        execution: row.id,
+        job_name: spoiler.names[&row.job_id],
         fire_at: row.fire_at,
         attempt: 1,
         fence: 9_000_000,
@@ -444,7 +452,7 @@ fn run_while_paused(spoiler: &mut Spoiler) -> Option<()> {
 
 fn manual_by_nobody(spoiler: &mut Spoiler) -> Option<()> {
     let row = spoiler.row(|row, spec| is_plain(row, spec) && spec.schedule.kind == "AT")?;
-    spoiler.dump().executions[row].kind = "MANUAL".to_owned();
+    spoiler.dump().executions[row].kind = "MANUAL".into();
     Some(())
 }
 
@@ -484,8 +492,8 @@ fn call_twice(spoiler: &mut Spoiler) -> Option<()> {
 
 fn effect_after_success(spoiler: &mut Spoiler) -> Option<()> {
     let row = spoiler.plain()?;
-    let id = spoiler.dump().executions[row].id.clone();
-    let index = *spoiler.effects(&id).first()?;
+    let id = spoiler.dump().executions[row].id;
+    let index = *spoiler.effects(id).first()?;
     let mut effect = spoiler.effect(index).clone();
     (effect.attempt, effect.fence, effect.accepted) = (2, effect.fence + 500_000, false);
     effect.arrived_mono_ns += 300_000_000;
@@ -518,8 +526,8 @@ fn late_start(spoiler: &mut Spoiler) -> Option<()> {
 fn missed_for_nothing(spoiler: &mut Spoiler) -> Option<()> {
     let row = spoiler.calm(|_, _| true)?;
     let row = spoiler.dump().executions[row].clone();
-    spoiler.forget(&row.id);
-    let (job_id, reason, recorded_at) = (row.job_id, "EXPIRED".to_owned(), Ms(row.fire_at.0 + 4_000_000));
+    spoiler.forget(row.id);
+    let (job_id, reason, recorded_at) = (row.job_id, "EXPIRED".into(), Ms(row.fire_at.0 + 4_000_000));
     spoiler.dump().skips.push(SkipRow { job_id, from: row.fire_at, to: row.fire_at, reason, recorded_at });
     Some(())
 }
@@ -535,7 +543,7 @@ fn old_epoch(spoiler: &mut Spoiler) -> Option<()> {
 fn two_owners(spoiler: &mut Spoiler) -> Option<()> {
     let index = spoiler.line(|record| matches!(record.event, Event::Epoch(_)))?;
     let Event::Epoch(epoch) = spoiler.records[index].event.clone() else { return None };
-    spoiler.add_like(index, Event::Epoch(Epoch { owner: "node-9".to_owned(), commit: None, ..epoch }));
+    spoiler.add_like(index, Event::Epoch(Epoch { owner: "node-9".into(), commit: None, ..epoch }));
     Some(())
 }
 
@@ -578,7 +586,7 @@ fn other_outcome(spoiler: &mut Spoiler) -> Option<()> {
     let is_fit = |record: &Record| matches!(&record.event, Event::Report(report) if report.outcome == "SUCCEEDED");
     let index = spoiler.line(is_fit)?;
     if let Event::Report(Report { outcome, .. }) = &mut spoiler.records[index].event {
-        *outcome = "FAILED".to_owned();
+        *outcome = "FAILED".into();
     }
     Some(())
 }
@@ -634,7 +642,7 @@ fn resurrected(spoiler: &mut Spoiler) -> Option<()> {
     let row = &mut spoiler.dump().executions[row];
     let started = Ms(row.fire_at.0 + 5);
     let finished = Some(Ms(row.fire_at.0 + 25));
-    (row.state, row.reason, row.outcome) = ("SUCCEEDED".to_owned(), None, Some("SUCCEEDED".to_owned()));
+    (row.state, row.reason, row.outcome) = ("SUCCEEDED".into(), None, Some("SUCCEEDED".into()));
     (row.attempt, row.fence_token, row.claimed_at) = (1, 8_000_000, Some(started));
     (row.first_started_at, row.started_at, row.finished_at) = (Some(started), Some(started), finished);
     row.attempts.push(AttemptRow {
@@ -642,7 +650,7 @@ fn resurrected(spoiler: &mut Spoiler) -> Option<()> {
         fence_token: 8_000_000,
         started_at: started,
         finished_at: finished,
-        outcome: row.outcome.clone(),
+        outcome: row.outcome,
     });
     spoiler.recount();
     Some(())
@@ -654,14 +662,14 @@ fn cancel_after_end(spoiler: &mut Spoiler) -> Option<()> {
     let op = spoiler.op(index);
     op.phase = Phase::Ok;
     let answer = op.answer.as_mut()?;
-    (answer.status, answer.state) = (200, Some("CANCELLED".to_owned()));
+    (answer.status, answer.state) = (200, Some("CANCELLED".into()));
     Some(())
 }
 
 fn cancel_refused(spoiler: &mut Spoiler) -> Option<()> {
     let row = spoiler.row(|row, _| row.state == "CANCELLED" && row.attempts.is_empty())?;
-    let id = spoiler.dump().executions[row].id.clone();
-    let is_fit = |op: &Op| op.phase == Phase::Ok && op.execution.as_ref() == Some(&id);
+    let id = spoiler.dump().executions[row].id;
+    let is_fit = |op: &Op| op.phase == Phase::Ok && op.execution == Some(id);
     let index = spoiler.line(|record| matches!(&record.event, Event::Op(op) if is_fit(op)))?;
     let op = spoiler.op(index);
     op.phase = Phase::Fail;
@@ -673,7 +681,7 @@ fn cancel_refused(spoiler: &mut Spoiler) -> Option<()> {
 fn impossible_read(spoiler: &mut Spoiler) -> Option<()> {
     let is_fit = |read: &Read| read.execution.is_some() && read.state.as_deref() == Some("SUCCEEDED");
     let index = spoiler.line(|record| matches!(&record.event, Event::Read(read) if is_fit(read)))?;
-    spoiler.read(index).state = Some("DEAD".to_owned());
+    spoiler.read(index).state = Some("DEAD".into());
     Some(())
 }
 
@@ -712,7 +720,7 @@ fn lost_dead_letter(spoiler: &mut Spoiler) -> Option<()> {
 }
 
 fn dead_letter_twice(spoiler: &mut Spoiler) -> Option<()> {
-    let first = spoiler.dump().dead.first()?.clone();
+    let first = spoiler.dump().dead.first().copied()?;
     spoiler.dump().dead.push(first);
     Some(())
 }
@@ -723,7 +731,7 @@ fn dead_too_soon(spoiler: &mut Spoiler) -> Option<()> {
     let gone = row.attempts.pop()?;
     let last = row.attempts.last()?;
     (row.attempt, row.fence_token) = (last.attempt, last.fence_token);
-    let id = row.id.clone();
+    let id = row.id;
     let is_gone = |event: &Event| match event {
         Event::Claim(Claim { execution, fence, .. }) => *execution == id && *fence == gone.fence_token,
         Event::Effect(effect) => effect.execution == id && effect.fence == gone.fence_token,
@@ -738,7 +746,7 @@ fn dead_too_soon(spoiler: &mut Spoiler) -> Option<()> {
 fn left_running(spoiler: &mut Spoiler) -> Option<()> {
     let row = spoiler.plain()?;
     let row = &mut spoiler.dump().executions[row];
-    row.state = "RUNNING".to_owned();
+    row.state = "RUNNING".into();
     row.outcome = None;
     let attempt = row.attempts.last_mut()?;
     (attempt.outcome, attempt.finished_at) = (None, None);
@@ -760,7 +768,7 @@ fn read_goes_back(spoiler: &mut Spoiler) -> Option<()> {
     let is_end = |read: &Read| is_fit(read) && read.state.as_deref() == Some("SUCCEEDED");
     let index = spoiler.line(|record| matches!(&record.event, Event::Read(read) if is_end(read)))?;
     let read = spoiler.read(index);
-    (read.state, read.attempt, read.fence) = (Some("PENDING".to_owned()), Some(0), Some(0));
+    (read.state, read.attempt, read.fence) = (Some("PENDING".into()), Some(0), Some(0));
     Some(())
 }
 
@@ -780,7 +788,7 @@ fn job_not_found(spoiler: &mut Spoiler) -> Option<()> {
 fn page_twice(spoiler: &mut Spoiler) -> Option<()> {
     let index = spoiler.line(|record| matches!(&record.event, Event::Page(page) if !page.ids.is_empty()))?;
     if let Event::Page(page) = &mut spoiler.records[index].event {
-        page.ids.push(page.ids[0].clone());
+        page.ids.push(page.ids[0]);
     }
     Some(())
 }
@@ -795,13 +803,13 @@ fn page_lacks(spoiler: &mut Spoiler) -> Option<()> {
 
 fn foreign_read(spoiler: &mut Spoiler) -> Option<()> {
     let index = spoiler.line(|record| matches!(&record.event, Event::Read(read) if read.job.is_some()))?;
-    spoiler.read(index).tenant = "other".to_owned();
+    spoiler.read(index).tenant = "other".into();
     Some(())
 }
 
 fn foreign_event(spoiler: &mut Spoiler) -> Option<()> {
     let index = spoiler.line(|record| matches!(record.event, Event::Effect(_)))?;
-    spoiler.effect(index).tenant = Some("other".to_owned());
+    spoiler.effect(index).tenant = Some("other".into());
     Some(())
 }
 
@@ -820,12 +828,12 @@ fn two_jobs(spoiler: &mut Spoiler) -> Option<()> {
     // The answer that was lost told of another job.
     let is_fit = |op: &Op| op.kind == OpKind::Create && op.phase == Phase::Info;
     let index = spoiler.line(|record| matches!(&record.event, Event::Op(op) if is_fit(op)))?;
-    let key = spoiler.op(index).key.clone();
+    let key = spoiler.op(index).key;
     let is_second = |op: &Op| op.key == key && op.phase == Phase::Ok;
     let second = spoiler.line(|record| matches!(&record.event, Event::Op(op) if is_second(op)))?;
     let answer = spoiler.op(second).answer.clone();
     let op = spoiler.op(index);
-    (op.phase, op.answer, op.job) = (Phase::Ok, answer, Some(ids::format([3; 16], "job_")));
+    (op.phase, op.answer, op.job) = (Phase::Ok, answer, Some(ids::format([3; 16], "job_").into()));
     Some(())
 }
 
@@ -838,12 +846,12 @@ fn other_answer(spoiler: &mut Spoiler) -> Option<()> {
 
 fn other_request(spoiler: &mut Spoiler) -> Option<()> {
     let run = replayed_run(spoiler)?;
-    let name = spoiler.op(run).op.clone();
+    let name = spoiler.op(run).op;
     for index in 0..spoiler.records.len() {
         if let Event::Op(op) = &mut spoiler.records[index].event
             && op.op == name
         {
-            op.request_hash = Some("another".to_owned());
+            op.request_hash = Some("another".into());
         }
     }
     Some(())
@@ -857,11 +865,11 @@ fn replayed_run(spoiler: &mut Spoiler) -> Option<usize> {
 
 fn surplus_call(spoiler: &mut Spoiler) -> Option<()> {
     let row = spoiler.row(|row, spec| is_plain(row, spec) && spec.schedule.kind == "AT")?;
-    let id = spoiler.dump().executions[row].id.clone();
-    let index = *spoiler.effects(&id).first()?;
+    let id = spoiler.dump().executions[row].id;
+    let index = *spoiler.effects(id).first()?;
     for number in 0..2u8 {
         let mut effect = spoiler.effect(index).clone();
-        effect.execution = ids::format([7 + number; 16], "exe_");
+        effect.execution = ids::format([7 + number; 16], "exe_").into();
         spoiler.add_like(index, Event::Effect(effect));
     }
     Some(())
@@ -869,8 +877,8 @@ fn surplus_call(spoiler: &mut Spoiler) -> Option<()> {
 
 fn swapped_name(spoiler: &mut Spoiler) -> Option<()> {
     let row = spoiler.calm(|_, spec| spec.schedule.kind == "AT")?;
-    let id = spoiler.dump().executions[row].id.clone();
-    let index = *spoiler.effects(&id).first()?;
-    spoiler.effect(index).job_name = "somebody-else".to_owned();
+    let id = spoiler.dump().executions[row].id;
+    let index = *spoiler.effects(id).first()?;
+    spoiler.effect(index).job_name = "somebody-else".into();
     Some(())
 }

@@ -5,6 +5,7 @@ use crate::event::{ExecutionRow, OpKind, Phase, Skip};
 use crate::history::{Execution, Job, MS};
 use crate::ids::{self, Kind};
 use crate::oracle::{LEAD_MS, Target};
+use crate::text::Text;
 use std::collections::HashMap;
 
 /// A fire that is later than this was missed.
@@ -16,7 +17,7 @@ fn tenant_number(name: &str) -> Option<u32> {
 }
 
 pub fn complete(case: Case<'_>, found: &mut Vec<Violation>) {
-    for (id, job) in &case.history.jobs {
+    for (id, job) in case.history.jobs.iter() {
         let is_deleted = job.changes.iter().any(|change| change.kind == OpKind::Delete);
         if job.acknowledged && job.row.is_none() && !is_deleted {
             let at = job.changes.first().map_or(0, |change| change.latest);
@@ -29,7 +30,7 @@ pub fn complete(case: Case<'_>, found: &mut Vec<Violation>) {
     }
     let runs = case.history.ops.iter().filter(|op| op.asked.kind == OpKind::Run && op.phase == Phase::Ok);
     for op in runs {
-        let Some(id) = &op.execution else { continue };
+        let Some(id) = op.execution else { continue };
         if case.history.executions.get(id).is_none_or(|execution| execution.row.is_none()) {
             let message = "its run was acknowledged, and the store does not know it".to_owned();
             found.push(Violation::new("I1", op.invoked, message).of(id));
@@ -38,11 +39,11 @@ pub fn complete(case: Case<'_>, found: &mut Vec<Violation>) {
 }
 
 /// Every fire of a job that had to be.
-fn fires(case: Case<'_>, id: &str, job: &Job, found: &mut Vec<Violation>) {
+fn fires(case: Case<'_>, id: Text, job: &Job, found: &mut Vec<Violation>) {
     let Some(expected) = case.oracle.jobs.get(id) else { return };
     let mut by_instant: HashMap<i64, Vec<&ExecutionRow>> = HashMap::new();
     for execution in &job.executions {
-        if let Some(row) = case.history.executions.get(execution).and_then(|execution| execution.row.as_ref())
+        if let Some(row) = case.history.executions.get(*execution).and_then(|execution| execution.row.as_ref())
             && row.kind != "MANUAL"
         {
             by_instant.entry(row.fire_at.0).or_default().push(row);
@@ -52,9 +53,9 @@ fn fires(case: Case<'_>, id: &str, job: &Job, found: &mut Vec<Violation>) {
         let rows = by_instant.get(at).map_or(&[][..], Vec::as_slice);
         let instant = crate::event::Ms(*at);
         let wrong = match rows {
-            [_, second, ..] => Some((format!("{instant} has {} executions", rows.len()), Some(second.id.clone()))),
+            [_, second, ..] => Some((format!("{instant} has {} executions", rows.len()), Some(second.id))),
             [row] if target.blackout && !row.attempts.is_empty() => {
-                Some((format!("{instant} lies in a blackout and runs"), Some(row.id.clone())))
+                Some((format!("{instant} lies in a blackout and runs"), Some(row.id)))
             }
             [_] => None,
             [] => no_execution(job, *at, target).map(|why| (format!("{instant} {why}"), None)),
@@ -116,8 +117,8 @@ fn changed(job: &Job, at: i64, reason: &str) -> bool {
 }
 
 /// What an execution ended as has its evidence.
-fn outcome(case: Case<'_>, id: &str, execution: &Execution, row: &ExecutionRow, found: &mut Vec<Violation>) {
-    let Some(job) = case.history.jobs.get(&row.job_id) else { return };
+fn outcome(case: Case<'_>, id: Text, execution: &Execution, row: &ExecutionRow, found: &mut Vec<Violation>) {
+    let Some(job) = case.history.jobs.get(row.job_id) else { return };
     let reason = row.reason.as_deref().unwrap_or("");
     let has_overlap = |policies: &[&str]| job.specs().any(|spec| policies.contains(&spec.overlap.as_str()));
     let wrong = match row.state.as_str() {
@@ -149,18 +150,18 @@ fn outcome(case: Case<'_>, id: &str, execution: &Execution, row: &ExecutionRow, 
         _ => None,
     };
     if let Some(message) = wrong {
-        found.push(Violation::new("I1", row.fire_at.0 * MS, message).of(id).in_job(&row.job_id));
+        found.push(Violation::new("I1", row.fire_at.0 * MS, message).of(id).in_job(row.job_id));
     }
 }
 
 /// Whether somebody cancelled the fire, not the execution.
 fn fire_was_cancelled(case: Case<'_>, row: &ExecutionRow) -> bool {
     let fires = &case.history.cancelled_fires;
-    !fires.is_empty() && fires.contains(&(row.job_id.clone(), row.fire_at))
+    !fires.is_empty() && fires.contains(&(row.job_id, row.fire_at))
 }
 
 pub fn sound(case: Case<'_>, found: &mut Vec<Violation>) {
-    for (id, execution) in &case.history.executions {
+    for (id, execution) in case.history.executions.iter() {
         let at = execution.mentions.first().map_or(0, |index| case.history.at(&case.history.records[*index]));
         let Some(row) = &execution.row else {
             if case.history.lines(execution).any(|record| is_run(&record.event)) {
@@ -168,13 +169,13 @@ pub fn sound(case: Case<'_>, found: &mut Vec<Violation>) {
             }
             continue;
         };
-        let Some(job) = case.history.jobs.get(&row.job_id) else { continue };
+        let Some(job) = case.history.jobs.get(row.job_id) else { continue };
         for message in [wrong_id(case, execution, row, job), wrong_instant(case, row), wrong_version(case, row, job)]
             .into_iter()
             .chain([wrong_call(case, execution, row, job)])
             .flatten()
         {
-            found.push(Violation::new("I2", row.fire_at.0 * MS, message).of(id).in_job(&row.job_id));
+            found.push(Violation::new("I2", row.fire_at.0 * MS, message).of(id).in_job(row.job_id));
         }
     }
     manual(case, found);
@@ -198,12 +199,12 @@ fn wrong_id(case: Case<'_>, execution: &Execution, row: &ExecutionRow, job: &Job
         _ => return None,
     };
     let expected = ids::format(expected, "exe_");
-    (expected != row.id).then(|| format!("its id should be {expected}, by its job and instant"))
+    (row.id != expected.as_str()).then(|| format!("its id should be {expected}, by its job and instant"))
 }
 
 /// A scheduled execution lies at an instant of its schedule; one that ran, at an instant at which its job fired.
 fn wrong_instant(case: Case<'_>, row: &ExecutionRow) -> Option<String> {
-    let expected = case.oracle.jobs.get(&row.job_id).filter(|expected| expected.unknown.is_none())?;
+    let expected = case.oracle.jobs.get(row.job_id).filter(|expected| expected.unknown.is_none())?;
     if row.kind == "MANUAL" || fire_was_cancelled(case, row) {
         return None;
     }
@@ -241,20 +242,20 @@ fn wrong_call(case: Case<'_>, execution: &Execution, row: &ExecutionRow, job: &J
 /// No more runs by hand than were asked for.
 fn manual(case: Case<'_>, found: &mut Vec<Violation>) {
     // Every try under a key of its own can make one; an unanswered one too.
-    let mut asked: HashMap<(&str, &str), ()> = HashMap::new();
+    let mut asked: HashMap<(Text, Text), ()> = HashMap::new();
     for op in case.history.ops.iter().filter(|op| op.asked.kind == OpKind::Run && op.phase != Phase::Fail) {
-        if let Some(job) = &op.job {
-            asked.insert((job, op.asked.key.as_ref().unwrap_or(&op.asked.op)), ());
+        if let Some(job) = op.job {
+            asked.insert((job, op.asked.key.unwrap_or(op.asked.op)), ());
         }
     }
-    let mut allowed: HashMap<&str, usize> = HashMap::new();
-    asked.keys().for_each(|(job, _)| *allowed.entry(job).or_default() += 1);
+    let mut allowed: HashMap<Text, usize> = HashMap::new();
+    asked.keys().for_each(|(job, _)| *allowed.entry(*job).or_default() += 1);
     for (id, _, row) in case.rows().filter(|(_, _, row)| row.kind == "MANUAL") {
-        match allowed.get_mut(row.job_id.as_str()) {
+        match allowed.get_mut(&row.job_id) {
             Some(left) if *left > 0 => *left -= 1,
             _ => {
                 let message = "runs by hand, and nobody asked for it".to_owned();
-                found.push(Violation::new("I2", row.fire_at.0 * MS, message).of(id).in_job(&row.job_id));
+                found.push(Violation::new("I2", row.fire_at.0 * MS, message).of(id).in_job(row.job_id));
             }
         }
     }

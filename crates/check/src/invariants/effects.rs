@@ -3,10 +3,11 @@
 use super::{Case, Violation};
 use crate::event::{Event, ExecutionRow, OpKind};
 use crate::history::{Execution, MS, Nanos};
+use crate::text::Text;
 use std::collections::HashSet;
 
 pub fn once(case: Case<'_>, found: &mut Vec<Violation>) {
-    for (id, execution) in &case.history.executions {
+    for (id, execution) in case.history.executions.iter() {
         let effects = case.effects(execution);
         let Some(first) = effects.first() else { continue };
         let mut report = |at: Nanos, message: String| found.push(Violation::new("I3", at, message).of(id));
@@ -37,7 +38,7 @@ pub fn causality(case: Case<'_>, found: &mut Vec<Violation>) {
     for (id, execution, row) in case.rows() {
         runs(case, id, execution, row, found);
         let fired_at = row.fired_at.0 * MS;
-        let created = case.history.jobs.get(&row.job_id).and_then(|job| {
+        let created = case.history.jobs.get(row.job_id).and_then(|job| {
             let creations = job.changes.iter().filter(|change| change.kind == OpKind::Create);
             creations.map(|change| change.earliest).min()
         });
@@ -47,13 +48,13 @@ pub fn causality(case: Case<'_>, found: &mut Vec<Violation>) {
             Some(_) => None,
         };
         if let Some(message) = wrong {
-            found.push(Violation::new("I6", fired_at, message.to_owned()).of(id).in_job(&row.job_id));
+            found.push(Violation::new("I6", fired_at, message.to_owned()).of(id).in_job(row.job_id));
         }
     }
 }
 
 /// Whoever ran it had claimed it, and every claim is in the store.
-fn runs(case: Case<'_>, id: &str, execution: &Execution, row: &ExecutionRow, found: &mut Vec<Violation>) {
+fn runs(case: Case<'_>, id: Text, execution: &Execution, row: &ExecutionRow, found: &mut Vec<Violation>) {
     let claimed: HashSet<(u32, u64)> =
         row.attempts.iter().map(|attempt| (attempt.attempt, attempt.fence_token)).collect();
     let mut started = HashSet::new();

@@ -4,12 +4,13 @@ use super::{Case, Violation};
 use crate::event::{Event, ExecutionRow, Record};
 use crate::history::{Execution, MS};
 use crate::ids;
+use crate::text::Text;
 use std::collections::HashMap;
 
 pub fn check(case: Case<'_>, found: &mut Vec<Violation>) {
     owners(case, found);
     commits(case, found);
-    let mut givers: HashMap<u64, &str> = HashMap::new();
+    let mut givers: HashMap<u64, Text> = HashMap::new();
     for (id, execution, row) in case.rows() {
         for attempt in &row.attempts {
             if let Some(other) = givers.insert(attempt.fence_token, id).filter(|other| *other != id) {
@@ -25,19 +26,19 @@ pub fn check(case: Case<'_>, found: &mut Vec<Violation>) {
 
 /// An epoch has one owner, and nobody sees epochs go back.
 fn owners(case: Case<'_>, found: &mut Vec<Violation>) {
-    let mut owner_of: HashMap<(u16, u64), &str> = HashMap::new();
-    let mut seen: HashMap<(&str, u16), u64> = HashMap::new();
+    let mut owner_of: HashMap<(u16, u64), Text> = HashMap::new();
+    let mut seen: HashMap<(Text, u16), u64> = HashMap::new();
     for record in &case.history.records {
         let at = case.history.at(record);
         match &record.event {
             Event::Epoch(epoch) => {
-                let owner = *owner_of.entry((epoch.shard, epoch.epoch)).or_insert(&epoch.owner);
+                let owner = *owner_of.entry((epoch.shard, epoch.epoch)).or_insert(epoch.owner);
                 if owner != epoch.owner {
                     let (shard, number) = (epoch.shard, epoch.epoch);
                     let message = format!("epoch {number} of shard {shard} is {owner}'s and {}'s", epoch.owner);
                     found.push(Violation::new("I5", at, message));
                 }
-                let newest = seen.entry((&record.node, epoch.shard)).or_default();
+                let newest = seen.entry((record.node, epoch.shard)).or_default();
                 if epoch.epoch < *newest {
                     let message = format!("shard {} went from epoch {newest} to {}", epoch.shard, epoch.epoch);
                     found.push(Violation::new("I5", at, message));
@@ -48,7 +49,7 @@ fn owners(case: Case<'_>, found: &mut Vec<Violation>) {
                 let shard = ids::parse(&fire.job, "job_").map(ids::shard);
                 if shard.is_some_and(|shard| shard != fire.shard) {
                     let message = format!("was fired for shard {}, which its job is not in", fire.shard);
-                    found.push(Violation::new("I5", at, message).of(&fire.execution).in_job(&fire.job));
+                    found.push(Violation::new("I5", at, message).of(fire.execution).in_job(fire.job));
                 }
             }
             _ => {}
@@ -75,7 +76,7 @@ fn commits(case: Case<'_>, found: &mut Vec<Violation>) {
                 if fire.epoch != epoch {
                     let message =
                         format!("was fired under epoch {}, when shard {} was at {epoch}", fire.epoch, fire.shard);
-                    found.push(Violation::new("I5", case.history.at(record), message).of(&fire.execution));
+                    found.push(Violation::new("I5", case.history.at(record), message).of(fire.execution));
                 }
             }
             _ => {}
@@ -84,7 +85,7 @@ fn commits(case: Case<'_>, found: &mut Vec<Violation>) {
 }
 
 /// Fences grow; attempts too, but for those that count as nothing.
-fn attempts(id: &str, row: &ExecutionRow, found: &mut Vec<Violation>) {
+fn attempts(id: Text, row: &ExecutionRow, found: &mut Vec<Violation>) {
     let mut report = |at: i64, message: String| found.push(Violation::new("I5", at * MS, message).of(id));
     for pair in row.attempts.windows(2) {
         let (older, newer) = (&pair[0], &pair[1]);
@@ -114,9 +115,9 @@ fn attempts(id: &str, row: &ExecutionRow, found: &mut Vec<Violation>) {
 }
 
 /// Nothing is accepted under a fence after a newer one was given; and nothing twice.
-fn reports(case: Case<'_>, id: &str, execution: &Execution, row: &ExecutionRow, found: &mut Vec<Violation>) {
+fn reports(case: Case<'_>, id: Text, execution: &Execution, row: &ExecutionRow, found: &mut Vec<Violation>) {
     let mut newest_claim = 0;
-    let mut accepted: HashMap<u64, &str> = HashMap::new();
+    let mut accepted: HashMap<u64, Text> = HashMap::new();
     // By when each was asked for, so that a line written late accuses nobody.
     let mut lines: Vec<(u64, &Event)> = Vec::new();
     for record in case.history.lines(execution) {
@@ -140,13 +141,17 @@ fn reports(case: Case<'_>, id: &str, execution: &Execution, row: &ExecutionRow, 
                         "a report of attempt {attempt} (fence {fence}) was accepted after fence {newest_claim}"
                     ));
                 }
-                if accepted.insert(report.fence, &report.outcome).is_some() {
+                if accepted.insert(report.fence, report.outcome).is_some() {
                     fail(format!("two reports of fence {} were accepted", report.fence));
                 }
                 let stored = row.attempts.iter().find(|attempt| attempt.fence_token == report.fence);
-                let stored = stored.and_then(|attempt| attempt.outcome.as_deref());
+                let stored = stored.and_then(|attempt| attempt.outcome);
                 if stored.is_some_and(|stored| stored != report.outcome) {
-                    fail(format!("{} was accepted, and {} is stored", report.outcome, stored.unwrap_or("nothing")));
+                    fail(format!(
+                        "{} was accepted, and {} is stored",
+                        report.outcome,
+                        stored.as_deref().unwrap_or("nothing")
+                    ));
                 }
             }
             _ => {}
@@ -155,7 +160,7 @@ fn reports(case: Case<'_>, id: &str, execution: &Execution, row: &ExecutionRow, 
 }
 
 /// A sink that keeps the largest fence counts nothing older.
-fn calls(case: Case<'_>, id: &str, execution: &Execution, found: &mut Vec<Violation>) {
+fn calls(case: Case<'_>, id: Text, execution: &Execution, found: &mut Vec<Violation>) {
     let mut newest = 0;
     for effect in case.effects(execution) {
         if effect.accepted && effect.fence < newest {

@@ -65,7 +65,7 @@ fn punctual(case: Case<'_>, healed: Nanos, found: &mut Vec<Violation>) {
     let well = healed + case.limits.recover_ms * MS;
     let (mut before, mut after) = (Vec::new(), Vec::new());
     for (_, _, row) in case.rows() {
-        let is_prompt = case.history.jobs.get(&row.job_id).is_some_and(|job| job.is_prompt());
+        let is_prompt = case.history.jobs.get(row.job_id).is_some_and(|job| job.is_prompt());
         let Some(first) = row.first_started_at.filter(|_| is_prompt && row.kind == "SCHEDULE") else { continue };
         let (due, late) = (row.fire_at.0 * MS, first.0 - row.fire_at.0);
         if due + case.limits.late_ms * MS < began {

@@ -7,6 +7,7 @@
 use super::{Case, Violation};
 use crate::event::{Event, Ms};
 use crate::history::{Job, MS, Nanos};
+use crate::text::Text;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
@@ -17,31 +18,31 @@ struct Call {
 }
 
 pub fn check(case: Case<'_>, found: &mut Vec<Violation>) {
-    let mut calls: HashMap<&str, Vec<Call>> = HashMap::new();
+    let mut calls: HashMap<Text, Vec<Call>> = HashMap::new();
     for record in &case.history.records {
         if let Event::Effect(effect) = &record.event {
             let call = Call { at: case.arrival(effect), is_retry: effect.attempt > 1 };
-            calls.entry(&effect.job_name).or_default().push(call);
+            calls.entry(effect.job_name).or_default().push(call);
         }
     }
-    let mut names: HashMap<&str, usize> = HashMap::new();
-    case.history.jobs.values().for_each(|job| *names.entry(&job.name).or_default() += 1);
-    for (id, job) in &case.history.jobs {
+    let mut names: HashMap<Text, usize> = HashMap::new();
+    case.history.jobs.values().for_each(|job| *names.entry(job.name).or_default() += 1);
+    for (id, job) in case.history.jobs.iter() {
         // A name that was used again stands for two jobs, and a job whose runs wait has no window.
-        if names[job.name.as_str()] == 1 && job.is_seen() && job.is_prompt() {
-            let mut calls = calls.remove(job.name.as_str()).unwrap_or_default();
+        if names[&job.name] == 1 && job.is_seen() && job.is_prompt() {
+            let mut calls = calls.remove(&job.name).unwrap_or_default();
             calls.sort_by_key(|call| call.at);
             judge(case, id, job, &calls, found);
         }
     }
 }
 
-fn judge(case: Case<'_>, id: &str, job: &Job, calls: &[Call], found: &mut Vec<Violation>) {
+fn judge(case: Case<'_>, id: Text, job: &Job, calls: &[Call], found: &mut Vec<Violation>) {
     let Some(expected) = case.oracle.jobs.get(id).filter(|expected| expected.unknown.is_none()) else { return };
     // What was given up by a rule that the store recorded has no window; whether the rule held is judged by I1.
     let mut given_up: HashMap<i64, bool> = HashMap::new();
     let mut manual = 0;
-    for row in job.executions.iter().filter_map(|id| case.history.executions.get(id)?.row.as_ref()) {
+    for row in job.executions.iter().filter_map(|id| case.history.executions.get(*id)?.row.as_ref()) {
         given_up.insert(row.fire_at.0, row.state != "SUCCEEDED");
         manual += usize::from(row.kind != "SCHEDULE");
     }

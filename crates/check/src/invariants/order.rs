@@ -102,7 +102,7 @@ pub fn check(case: Case<'_>, found: &mut Vec<Violation>) {
         };
         if let Err((at, what)) = explain(&script, clients, dump, &silent) {
             let message = format!("no order of events explains it: {what}");
-            found.push(Violation::new("I7", at, message).of(id).in_job(&row.job_id));
+            found.push(Violation::new("I7", at, message).of(id).in_job(row.job_id));
         }
     }
     deleted(case, found);
@@ -348,18 +348,18 @@ fn allow(act: Act, state: State) -> Option<State> {
 fn deleted(case: Case<'_>, found: &mut Vec<Violation>) {
     let ended = |kind| {
         let ops = case.history.ops.iter().filter(move |op| op.asked.kind == kind && op.phase == Phase::Ok);
-        ops.filter_map(|op| Some((op.job.as_ref()?, op.ended?)))
+        ops.filter_map(|op| Some((op.job?, op.ended?)))
     };
     for (job, ended) in ended(OpKind::Delete) {
         let Some(job) = case.history.jobs.get(job) else { continue };
-        for id in &job.executions {
+        for &id in &job.executions {
             let Some(row) = case.history.executions.get(id).and_then(|execution| execution.row.as_ref()) else {
                 continue;
             };
             let claimed = row.claimed_at.filter(|_| !row.attempts.is_empty()).map(|at| at.0 * MS);
             if let Some(at) = claimed.filter(|at| *at > ended + case.clock()) {
                 let message = "an attempt was claimed after its job's deletion was acknowledged".to_owned();
-                found.push(Violation::new("I7", at, message).of(id).in_job(&job.id));
+                found.push(Violation::new("I7", at, message).of(id).in_job(job.id));
             }
         }
     }

@@ -3,24 +3,25 @@
 use super::{Case, Violation, is_final};
 use crate::event::{ExecutionRow, OpKind};
 use crate::history::{Execution, MS, Nanos};
+use crate::text::Text;
 
 pub fn check(case: Case<'_>, found: &mut Vec<Violation>) {
-    for (job_id, job) in &case.history.jobs {
+    for (job_id, job) in case.history.jobs.iter() {
         // A job that allowed it once may have runs of that time under way.
         if job.specs().next().is_none() || job.specs().any(|spec| spec.overlap == "ALLOW") {
             continue;
         }
-        let mut spans: Vec<(Nanos, Nanos, &str)> = Vec::new();
-        for id in &job.executions {
+        let mut spans: Vec<(Nanos, Nanos, Text)> = Vec::new();
+        for &id in &job.executions {
             let Some(execution) = case.history.executions.get(id) else { continue };
             if let Some(row) = &execution.row
                 && row.kind != "BACKFILL"
             {
-                spans.extend(runs(case, execution, row).into_iter().map(|(from, to)| (from, to, id.as_str())));
+                spans.extend(runs(case, execution, row).into_iter().map(|(from, to)| (from, to, id)));
             }
         }
         spans.sort_unstable();
-        let mut last: Option<(Nanos, &str)> = None;
+        let mut last: Option<(Nanos, Text)> = None;
         for (from, to, id) in spans {
             if let Some((end, other)) = last
                 && from < end - case.clock()

@@ -13,11 +13,11 @@ pub fn check(case: Case<'_>, found: &mut Vec<Violation>) {
         // What comes due while the store is read may be under way.
         if !is_final(&row.state) && row.fire_at.0 + case.limits.late_ms <= read_at {
             let message = format!("is {} in the end, {} ms after it was due", row.state, read_at - row.fire_at.0);
-            found.push(Violation::new("I11", row.fire_at.0 * MS, message).of(id).in_job(&row.job_id));
+            found.push(Violation::new("I11", row.fire_at.0 * MS, message).of(id).in_job(row.job_id));
         }
         if is_final(&row.state) && row.attempts.iter().any(|attempt| attempt.outcome.is_none()) {
             let message = format!("is {}, and one of its attempts has no outcome", row.state);
-            found.push(Violation::new("I11", row.fire_at.0 * MS, message).of(id).in_job(&row.job_id));
+            found.push(Violation::new("I11", row.fire_at.0 * MS, message).of(id).in_job(row.job_id));
         }
     }
     let mut fail = |message: String| found.push(Violation::new("I11", read_at * MS, message));

@@ -3,19 +3,20 @@
 use super::{Case, Violation, is_final};
 use crate::event::{Event, Listed, OpKind, Page, Phase, Read, Record};
 use crate::history::{MS, Nanos};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use crate::text::Text;
+use std::collections::{BTreeMap, HashSet};
 
 pub fn check(case: Case<'_>, found: &mut Vec<Violation>) {
     for id in &case.history.twice {
         found.push(Violation::new("I12", case.oracle.read_at_ms * MS, format!("{id} is in the final lists twice")));
     }
     let (mut jobs, mut executions): (Grouped<'_>, Grouped<'_>) = (BTreeMap::new(), BTreeMap::new());
-    let mut lists: BTreeMap<&str, Vec<(&Record, &Page)>> = BTreeMap::new();
+    let mut lists: BTreeMap<Text, Vec<(&Record, &Page)>> = BTreeMap::new();
     for record in &case.history.records {
         match &record.event {
             Event::Read(read) => {
                 let group = if read.job.is_some() { &mut jobs } else { &mut executions };
-                if let Some(id) = read.job.as_deref().or(read.execution.as_deref()) {
+                if let Some(id) = read.job.or(read.execution) {
                     group.entry(id).or_default().push((
                         case.history.on_axis(read.began_mono_ns),
                         case.history.at(record),
@@ -23,23 +24,23 @@ pub fn check(case: Case<'_>, found: &mut Vec<Violation>) {
                     ));
                 }
             }
-            Event::Page(page) => lists.entry(&page.list).or_default().push((record, page)),
+            Event::Page(page) => lists.entry(page.list).or_default().push((record, page)),
             _ => {}
         }
     }
     for (id, reads) in &jobs {
-        job_reads(case, id, reads, found);
+        job_reads(case, *id, reads, found);
     }
     for (id, reads) in &executions {
-        execution_reads(case, id, reads, found);
+        execution_reads(case, *id, reads, found);
     }
     for (list, pages) in &lists {
-        walk(case, list, pages, found);
+        walk(case, *list, pages, found);
     }
 }
 
 /// Begin, end and content of reads, by id.
-type Grouped<'a> = BTreeMap<&'a str, Vec<(Nanos, Nanos, &'a Read)>>;
+type Grouped<'a> = BTreeMap<Text, Vec<(Nanos, Nanos, &'a Read)>>;
 
 /// Goes through pairs of reads where the first was over before the second began.
 fn successive<'a>(reads: &[(Nanos, Nanos, &'a Read)], mut pair: impl FnMut(&'a Read, &'a Read, Nanos)) {
@@ -61,7 +62,7 @@ fn successive<'a>(reads: &[(Nanos, Nanos, &'a Read)], mut pair: impl FnMut(&'a R
     }
 }
 
-fn job_reads(case: Case<'_>, id: &str, reads: &[(Nanos, Nanos, &Read)], found: &mut Vec<Violation>) {
+fn job_reads(case: Case<'_>, id: Text, reads: &[(Nanos, Nanos, &Read)], found: &mut Vec<Violation>) {
     let mut fail = |at: Nanos, message: String| found.push(Violation::new("I12", at, message).in_job(id));
     let ops = case.history.jobs.get(id).map_or(&[][..], |job| &job.ops);
     let ops: Vec<_> = ops.iter().map(|index| &case.history.ops[*index]).collect();
@@ -88,7 +89,7 @@ fn job_reads(case: Case<'_>, id: &str, reads: &[(Nanos, Nanos, &Read)], found: &
     });
 }
 
-fn execution_reads(case: Case<'_>, id: &str, reads: &[(Nanos, Nanos, &Read)], found: &mut Vec<Violation>) {
+fn execution_reads(case: Case<'_>, id: Text, reads: &[(Nanos, Nanos, &Read)], found: &mut Vec<Violation>) {
     let mut fail = |at: Nanos, message: String| found.push(Violation::new("I12", at, message).of(id));
     let execution = case.history.executions.get(id);
     let asked = |kind| execution.is_some_and(|execution| case.was_asked(execution, kind));
@@ -110,41 +111,40 @@ fn execution_reads(case: Case<'_>, id: &str, reads: &[(Nanos, Nanos, &Read)], fo
 }
 
 /// The pages of one walk: nothing twice, and nothing missing that was there from before to after.
-fn walk(case: Case<'_>, list: &str, pages: &[(&Record, &Page)], found: &mut Vec<Violation>) {
+fn walk(case: Case<'_>, list: Text, pages: &[(&Record, &Page)], found: &mut Vec<Violation>) {
     let (Some((_, first)), Some((record, last))) = (pages.first(), pages.last()) else { return };
     let (begin, end) = (case.history.on_axis(first.began_mono_ns), case.history.at(record));
-    let mut seen: HashSet<&str> = HashSet::new();
+    let mut seen: HashSet<Text> = HashSet::new();
     for id in pages.iter().flat_map(|(_, page)| &page.ids) {
-        if !seen.insert(id) {
+        if !seen.insert(*id) {
             found.push(Violation::new("I12", end, format!("list `{list}` has {id} twice")));
         }
     }
     if !last.last || !first.everything {
         return;
     }
-    let missing: Vec<String> = match first.of {
+    let missing: HashSet<Text> = match first.of {
         Listed::Jobs => {
-            let mut alive: HashMap<&str, Nanos> = HashMap::new();
+            let mut alive: HashSet<Text> = HashSet::new();
             for op in case.history.ops.iter().filter(|op| op.asked.tenant == first.tenant) {
-                let Some(job) = op.job.as_deref() else { continue };
+                let Some(job) = op.job else { continue };
                 match (op.asked.kind, op.phase, op.ended) {
-                    (OpKind::Create, Phase::Ok, Some(ended)) if ended < begin => _ = alive.insert(job, ended),
-                    (OpKind::Delete, _, _) if op.invoked <= end => _ = alive.remove(job),
+                    (OpKind::Create, Phase::Ok, Some(ended)) if ended < begin => _ = alive.insert(job),
+                    (OpKind::Delete, _, _) if op.invoked <= end => _ = alive.remove(&job),
                     _ => {}
                 }
             }
-            alive.into_keys().filter(|id| !seen.contains(id)).map(str::to_owned).collect()
+            alive.into_iter().filter(|id| !seen.contains(id)).collect()
         }
         Listed::Executions => {
             let fired = case.history.records.iter().filter(|record| case.history.at(record) < begin);
             let fired = fired.filter_map(|record| match &record.event {
-                Event::Fire(fire) => Some(fire.execution.as_str()),
-                Event::Effect(effect) => Some(effect.execution.as_str()),
+                Event::Fire(fire) => Some(fire.execution),
+                Event::Effect(effect) => Some(effect.execution),
                 _ => None,
             });
-            let known = |id: &&str| case.history.executions.get(*id).is_some_and(|execution| execution.row.is_some());
-            let missing: HashSet<&str> = fired.filter(known).filter(|id| !seen.contains(id)).collect();
-            missing.into_iter().map(str::to_owned).collect()
+            let known = |id: &Text| case.history.executions.get(*id).is_some_and(|execution| execution.row.is_some());
+            fired.filter(known).filter(|id| !seen.contains(id)).collect()
         }
     };
     if let Some(id) = missing.iter().min() {

@@ -3,21 +3,22 @@
 use super::{Case, Violation};
 use crate::event::{AttemptRow, Event, ExecutionRow, OpKind, Phase, RetryPolicy};
 use crate::history::{Execution, Job, MS};
+use crate::text::Text;
 use std::collections::HashMap;
 
 /// An execution that was lost with its runner so often is dead.
 const LOSSES_MAX: usize = 5;
 
 pub fn check(case: Case<'_>, found: &mut Vec<Violation>) {
-    let mut listed: HashMap<&str, usize> = HashMap::new();
-    case.history.dump.dead.iter().for_each(|id| *listed.entry(id).or_default() += 1);
+    let mut listed: HashMap<Text, usize> = HashMap::new();
+    case.history.dump.dead.iter().for_each(|id| *listed.entry(*id).or_default() += 1);
     for (id, execution, row) in case.rows() {
         let mut wrong: Vec<String> = Vec::new();
-        if let Some(job) = case.history.jobs.get(&row.job_id) {
+        if let Some(job) = case.history.jobs.get(row.job_id) {
             counts(case, execution, row, job, &mut wrong);
             waits(case, execution, row, job, &mut wrong);
         }
-        let times = listed.remove(id).unwrap_or(0);
+        let times = listed.remove(&id).unwrap_or(0);
         match (row.state.as_str(), times) {
             ("DEAD", 1) => {}
             ("DEAD", times) => wrong.push(format!("is dead, and {times} times among the dead letters")),
@@ -31,9 +32,9 @@ pub fn check(case: Case<'_>, found: &mut Vec<Violation>) {
             wrong.push(format!("became dead, and is {} without a replay", row.state));
         }
         let at = row.finished_at.unwrap_or(row.fire_at).0 * MS;
-        found.extend(wrong.into_iter().map(|message| Violation::new("I10", at, message).of(id).in_job(&row.job_id)));
+        found.extend(wrong.into_iter().map(|message| Violation::new("I10", at, message).of(id).in_job(row.job_id)));
     }
-    for id in listed.keys() {
+    for id in listed.into_keys() {
         let message = "is among the dead letters, and no execution".to_owned();
         found.push(Violation::new("I10", case.oracle.read_at_ms * MS, message).of(id));
     }

@@ -3,22 +3,23 @@
 use super::{Case, Violation};
 use crate::event::{Event, Phase};
 use crate::history::{MS, execution_of};
+use crate::text::Text;
 
 pub fn check(case: Case<'_>, found: &mut Vec<Violation>) {
-    let owner = |id: &str| case.history.jobs.get(id).map(|job| job.tenant.as_str()).filter(|owner| !owner.is_empty());
-    let owner_of_execution = |id: &str| {
+    let owner = |id: Text| case.history.jobs.get(id).map(|job| job.tenant).filter(|owner| !owner.is_empty());
+    let owner_of_execution = |id: Text| {
         let row = case.history.executions.get(id)?.row.as_ref()?;
-        owner(&row.job_id)
+        owner(row.job_id)
     };
     for op in case.history.ops.iter().filter(|op| op.phase == Phase::Ok) {
-        let whose = op.job.as_deref().and_then(owner).or(op.execution.as_deref().and_then(owner_of_execution));
+        let whose = op.job.and_then(owner).or(op.execution.and_then(owner_of_execution));
         if let Some(whose) = whose.filter(|whose| *whose != op.asked.tenant) {
             let message = format!("an operation of `{}` was done to something of `{whose}`", op.asked.tenant);
             let violation = Violation::new("I13", op.invoked, message);
-            found.push(Violation { job: op.job.clone(), execution: op.execution.clone(), ..violation });
+            found.push(Violation { job: op.job, execution: op.execution, ..violation });
         }
     }
-    for (id, job) in &case.history.jobs {
+    for (id, job) in case.history.jobs.iter() {
         if let Some(row) = job.row.as_ref().filter(|row| !job.tenant.is_empty() && row.tenant != job.tenant) {
             let message = format!("job of `{}` is shown as one of `{}`", job.tenant, row.tenant);
             found.push(Violation::new("I13", row.created_at.0 * MS, message).in_job(id));
@@ -27,17 +28,16 @@ pub fn check(case: Case<'_>, found: &mut Vec<Violation>) {
     for record in &case.history.records {
         let at = case.history.at(record);
         let (tenant, whose) = match &record.event {
-            Event::Fire(fire) => (fire.tenant.as_deref(), owner(&fire.job)),
-            Event::Claim(claim) => (claim.tenant.as_deref(), owner_of_execution(&claim.execution)),
-            Event::Effect(effect) => (effect.tenant.as_deref(), owner_of_execution(&effect.execution)),
+            Event::Fire(fire) => (fire.tenant, owner(fire.job)),
+            Event::Claim(claim) => (claim.tenant, owner_of_execution(claim.execution)),
+            Event::Effect(effect) => (effect.tenant, owner_of_execution(effect.execution)),
             Event::Read(read) if read.status == 200 => {
-                let id = read.job.as_deref();
-                let whose = id.and_then(owner).or(read.execution.as_deref().and_then(owner_of_execution));
-                (Some(read.tenant.as_str()), whose)
+                let whose = read.job.and_then(owner).or(read.execution.and_then(owner_of_execution));
+                (Some(read.tenant), whose)
             }
             Event::Page(page) => {
-                let foreign = |id: &&String| {
-                    let whose = owner(id).or_else(|| owner_of_execution(id));
+                let foreign = |id: &&Text| {
+                    let whose = owner(**id).or_else(|| owner_of_execution(**id));
                     whose.is_some_and(|whose| whose != page.tenant)
                 };
                 if let Some(id) = page.ids.iter().find(foreign) {
@@ -53,7 +53,7 @@ pub fn check(case: Case<'_>, found: &mut Vec<Violation>) {
         {
             let message = format!("`{tenant}` in an event about something of `{whose}`");
             let violation = Violation::new("I13", at, message);
-            found.push(Violation { execution: execution_of(&record.event).map(str::to_owned), ..violation });
+            found.push(Violation { execution: execution_of(&record.event), ..violation });
         }
     }
 }

@@ -5,11 +5,12 @@ use campanile_check::event::{
     Answer, CatchUp, Event, JobRow, Op, OpKind, Phase, Read, RetryPolicy, Schedule, Skip, SkipRow, Spec,
 };
 use campanile_check::ids;
+use campanile_check::text::Text;
 
 /// A job while its history is made. Times are milliseconds since the start.
 pub struct Draft {
-    pub id: String,
-    pub name: String,
+    pub id: Text,
+    pub name: Text,
     pub spec: Spec,
     pub created_at: i64,
     pub version: u32,
@@ -21,13 +22,13 @@ pub fn spec(schedule: Schedule) -> Spec {
         schedule,
         retry_policy: RetryPolicy {
             max_attempts: 3,
-            backoff: "FIXED".to_owned(),
+            backoff: "FIXED".into(),
             initial_delay_ms: 200,
             max_delay_ms: 3_600_000,
             total_timeout_ms: None,
         },
-        catch_up: CatchUp { mode: "ALL".to_owned(), n: None, max_age_ms: 3_600_000, drip_ms: 0 },
-        overlap: "ALLOW".to_owned(),
+        catch_up: CatchUp { mode: "ALL".into(), n: None, max_age_ms: 3_600_000, drip_ms: 0 },
+        overlap: "ALLOW".into(),
         timeout_ms: 30_000,
         spread_ms: 0,
         blackouts: Vec::new(),
@@ -37,27 +38,22 @@ pub fn spec(schedule: Schedule) -> Spec {
 }
 
 pub fn every(every_ms: i64) -> Schedule {
-    Schedule { kind: "EVERY".to_owned(), every_ms: Some(every_ms as u64), ..Schedule::default() }
+    Schedule { kind: "EVERY".into(), every_ms: Some(every_ms as u64), ..Schedule::default() }
 }
 
 /// Fires until it is paused, changed or deleted.
 pub fn recurring(maker: &mut Maker, number: usize) {
     let every_ms = [1_000, 2_000, 5_000, 2_000][number % 4];
     let mut spec = if number % 10 == 7 {
-        let cron = Some("*/10 * * * * *".to_owned());
-        spec(Schedule {
-            kind: "CRON".to_owned(),
-            cron,
-            timezone: Some("Europe/Berlin".to_owned()),
-            ..Schedule::default()
-        })
+        let cron = Some("*/10 * * * * *".into());
+        spec(Schedule { kind: "CRON".into(), cron, timezone: Some("Europe/Berlin".into()), ..Schedule::default() })
     } else {
         spec(every(every_ms))
     };
     match number % 10 {
-        3 => spec.catch_up.mode = "NONE".to_owned(),
-        4 => spec.catch_up.mode = "LAST".to_owned(),
-        5 => spec.overlap = "SKIP".to_owned(),
+        3 => spec.catch_up.mode = "NONE".into(),
+        4 => spec.catch_up.mode = "LAST".into(),
+        5 => spec.overlap = "SKIP".into(),
         6 => spec.sink = false,
         _ => {}
     }
@@ -113,14 +109,14 @@ pub fn recurring(maker: &mut Maker, number: usize) {
 /// A job that was paused, and then deleted.
 fn pause_before_delete(maker: &mut Maker, job: &Draft, at: i64) {
     let answer = Answer { status: 200, version: Some(2), updated_at: Some(ms(at)), ..Answer::default() };
-    operation(maker, OpKind::Pause, at as f64, Phase::Ok, |op| op.job = Some(job.id.clone()), answer);
+    operation(maker, OpKind::Pause, at as f64, Phase::Ok, |op| op.job = Some(job.id), answer);
 }
 
 /// Fires once.
 pub fn one_off(maker: &mut Maker, number: usize) {
     let created_at = 1_000 + maker.numbers.below(maker.load_end() - 12_000);
     let at = created_at + 500 + maker.numbers.below(5_000);
-    let schedule = Schedule { kind: "AT".to_owned(), at: Some(ms(at)), ..Schedule::default() };
+    let schedule = Schedule { kind: "AT".into(), at: Some(ms(at)), ..Schedule::default() };
     let job = create(maker, &format!("one-off-{number}"), spec(schedule), created_at, 0);
     runs::all(maker, &job, &[(at, 1)]);
     show(maker, &job, "ACTIVE", created_at);
@@ -134,21 +130,21 @@ fn create(maker: &mut Maker, name: &str, spec: Spec, at: i64, every: i64) -> Dra
     let random = u128::from(maker.numbers.next()) << 64 | u128::from(maker.numbers.next());
     let mut bytes = random.to_be_bytes();
     bytes[..6].copy_from_slice(&(START_MS + at).to_be_bytes()[2..]);
-    let id = ids::format(bytes, "job_");
+    let id = Text::from(ids::format(bytes, "job_"));
     let answer = Answer {
         status: 201,
         version: Some(1),
         created_at: Some(ms(at)),
         updated_at: Some(ms(at)),
-        body_hash: Some(format!("b-{name}")),
+        body_hash: Some(format!("b-{name}").into()),
         ..Answer::default()
     };
     let lost = maker.numbers.percent(5);
     let asked = |op: &mut Op| {
-        op.name = Some(name.to_owned());
-        op.spec = Some(spec.clone());
-        op.key = Some(format!("key-{name}"));
-        op.request_hash = Some(format!("r-{name}"));
+        op.name = Some(name.into());
+        op.spec = Some(Box::new(spec.clone()));
+        op.key = Some(format!("key-{name}").into());
+        op.request_hash = Some(format!("r-{name}").into());
     };
     let before = at as f64 - 3.0;
     if lost {
@@ -158,9 +154,9 @@ fn create(maker: &mut Maker, name: &str, spec: Spec, at: i64, every: i64) -> Dra
     let begin = if lost { at as f64 + 40.0 } else { before };
     let index = operation(maker, OpKind::Create, begin, Phase::Ok, asked, told);
     if let Event::Op(op) = &mut maker.lines[index].2 {
-        op.job = Some(id.clone());
+        op.job = Some(id);
     }
-    Draft { id, name: name.to_owned(), spec, created_at: at, version: 1, every }
+    Draft { id, name: name.into(), spec, created_at: at, version: 1, every }
 }
 
 /// Writes both ends of an operation, 8 ms apart. The index of the second.
@@ -174,10 +170,10 @@ pub fn operation(
 ) -> usize {
     maker.ops += 1;
     let mut op = Op {
-        op: format!("op-{}", maker.ops),
+        op: format!("op-{}", maker.ops).into(),
         phase: Phase::Invoke,
         kind,
-        tenant: "default".to_owned(),
+        tenant: "default".into(),
         via: None,
         job: None,
         name: None,
@@ -201,10 +197,10 @@ pub fn operation(
 fn change(maker: &mut Maker, job: &mut Draft, kind: OpKind, at: i64, spec: Option<Spec>) {
     job.version += 1;
     let answer = Answer { status: 200, version: Some(job.version), updated_at: Some(ms(at)), ..Answer::default() };
-    let id = job.id.clone();
+    let id = job.id;
     let asked = |op: &mut Op| {
-        op.job = Some(id.clone());
-        op.spec.clone_from(&spec);
+        op.job = Some(id);
+        op.spec = spec.clone().map(Box::new);
     };
     operation(maker, kind, at as f64 - 4.0, Phase::Ok, asked, answer);
     if let Some(spec) = spec {
@@ -223,8 +219,8 @@ fn instants(job: &Draft, after: i64, until: i64, version: u32, fires: &mut Vec<(
 
 pub fn skip(maker: &mut Maker, job: &Draft, from: i64, until: i64, reason: &str, recorded_at: i64) {
     let (from, until, recorded_at) = (ms(from), ms(until), ms(recorded_at));
-    let (id, reason) = (job.id.clone(), reason.to_owned());
-    let row = SkipRow { job_id: id.clone(), from, to: until, reason: reason.clone(), recorded_at };
+    let (id, reason) = (job.id, Text::new(reason));
+    let row = SkipRow { job_id: id, from, to: until, reason, recorded_at };
     maker.dump.skips.push(row);
     let at = (recorded_at.0 - START_MS) as f64 + 1.0;
     maker.line(at, "node-0", Event::Skip(Skip { job: id, from, until, reason, recorded_at }));
@@ -232,10 +228,10 @@ pub fn skip(maker: &mut Maker, job: &Draft, from: i64, until: i64, reason: &str,
 
 fn show(maker: &mut Maker, job: &Draft, state: &str, updated_at: i64) {
     maker.dump.jobs.push(JobRow {
-        id: job.id.clone(),
-        name: job.name.clone(),
-        tenant: "default".to_owned(),
-        state: state.to_owned(),
+        id: job.id,
+        name: job.name,
+        tenant: "default".into(),
+        state: state.into(),
         version: job.version,
         created_at: ms(job.created_at),
         updated_at: ms(updated_at),
@@ -247,12 +243,12 @@ fn reads(maker: &mut Maker, job: &Draft) {
     let read = |maker: &mut Maker, at: f64, version: u32, node: usize| {
         let read = Read {
             began_mono_ns: mono(at),
-            tenant: "default".to_owned(),
-            via: Some(format!("node-{node}")),
-            job: Some(job.id.clone()),
+            tenant: "default".into(),
+            via: Some(format!("node-{node}").into()),
+            job: Some(job.id),
             execution: None,
             status: 200,
-            state: Some("ACTIVE".to_owned()),
+            state: Some("ACTIVE".into()),
             version: Some(version),
             attempt: None,
             fence: None,
@@ -275,18 +271,18 @@ fn by_hand(maker: &mut Maker, job: &Draft, number: usize) {
     let key = format!("run-{number}");
     let bytes = ids::parse(&job.id, "job_").expect("an id");
     let hash = ids::execution(1, bytes, START_MS + at, ids::Kind::Manual, key.as_bytes());
-    let id = ids::format(hash.expect("short enough"), "exe_");
+    let id = Text::from(ids::format(hash.expect("short enough"), "exe_"));
     let answer = Answer { status: 202, fire_at: Some(ms(at)), ..Answer::default() };
     let asked = |op: &mut Op| {
-        op.job = Some(job.id.clone());
-        op.key = Some(key.clone());
-        op.request_hash = Some("run".to_owned());
+        op.job = Some(job.id);
+        op.key = Some(key.as_str().into());
+        op.request_hash = Some("run".into());
     };
     for (begin, replayed) in [(at as f64 - 4.0, false), (at as f64 + 300.0, true)] {
         let told = Answer { replayed, ..answer.clone() };
         let index = operation(maker, OpKind::Run, begin, Phase::Ok, asked, told);
         if let Event::Op(op) = &mut maker.lines[index].2 {
-            op.execution = Some(id.clone());
+            op.execution = Some(id);
         }
     }
     runs::one(maker, job, at, 1, "MANUAL", id);

@@ -9,7 +9,8 @@ pub mod runs;
 use campanile_check::event::{Dump, Event, Fault, FaultPhase, Page, Record, Run, SCHEMA};
 use campanile_check::event::{Epoch, Listed, Ms};
 use campanile_check::ids;
-use std::collections::BTreeMap;
+use campanile_check::text::Text;
+use std::collections::{BTreeMap, HashSet};
 
 /// The first instant of a run, in milliseconds.
 pub const START_MS: i64 = 1_794_800_000_000;
@@ -70,7 +71,7 @@ pub struct Harm {
 /// A history in the making. Times are milliseconds since the start.
 pub struct Maker {
     pub numbers: Numbers,
-    pub lines: Vec<(f64, String, Event)>,
+    pub lines: Vec<(f64, Text, Event)>,
     pub harms: Vec<Harm>,
     /// By shard: from when, epoch, owner.
     pub owners: Vec<Vec<(i64, u64, usize)>>,
@@ -83,7 +84,7 @@ pub struct Maker {
 /// A whole history.
 pub fn generate(seed: u64, size: Size) -> Vec<Record> {
     let mut maker = Maker::new(seed, size);
-    maker.line(0.0, "harness", Event::Run(Run { schema: SCHEMA, seed, note: "made up".to_owned() }));
+    maker.line(0.0, "harness", Event::Run(Run { schema: SCHEMA, seed, note: "made up".into() }));
     maker.plan_harms();
     maker.write_epochs();
     for number in 0..size.recurring {
@@ -112,7 +113,7 @@ impl Maker {
     }
 
     pub fn line(&mut self, at: f64, node: &str, event: Event) {
-        self.lines.push((at, node.to_owned(), event));
+        self.lines.push((at, node.into(), event));
     }
 
     /// The end of all load.
@@ -163,7 +164,7 @@ impl Maker {
             for (at, epoch, owner) in self.owners[shard].clone() {
                 let commit = Some(commit(at as f64));
                 let owner = format!("node-{owner}");
-                let event = Event::Epoch(Epoch { shard: shard as u16, epoch, owner: owner.clone(), commit });
+                let event = Event::Epoch(Epoch { shard: shard as u16, epoch, owner: owner.as_str().into(), commit });
                 self.line(at as f64 + 0.5, &owner, event);
             }
         }
@@ -213,23 +214,23 @@ impl Maker {
     fn lists(&mut self) {
         for walk in 0..4 {
             let at = 20_000.0 + 30_000.0 * walk as f64;
-            let mut ids: Vec<String> = Vec::new();
+            let (mut ids, mut known): (Vec<Text>, HashSet<Text>) = (Vec::new(), HashSet::new());
             for (_, _, event) in self.lines.iter().filter(|(written, _, _)| *written < at) {
                 if let Event::Op(op) = event
                     && op.kind == campanile_check::event::OpKind::Create
                     && op.phase == campanile_check::event::Phase::Ok
                 {
-                    ids.extend(op.job.clone().filter(|id| !ids.contains(id)));
+                    ids.extend(op.job.filter(|id| known.insert(*id)));
                 }
             }
             let half = ids.len() / 2;
             for (number, part) in [&ids[..half], &ids[half..]].into_iter().enumerate() {
                 let began = at + 20.0 * number as f64;
-                let (list, of, last) = (format!("walk-{walk}"), Listed::Jobs, number == 1);
+                let (list, of, last) = (format!("walk-{walk}").into(), Listed::Jobs, number == 1);
                 let page = Page {
                     list,
                     began_mono_ns: mono(began),
-                    tenant: "default".to_owned(),
+                    tenant: "default".into(),
                     of,
                     everything: true,
                     ids: part.to_vec(),
@@ -242,10 +243,10 @@ impl Maker {
 
     fn finish(&mut self) {
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-        self.dump.executions.iter().for_each(|row| *counts.entry(row.state.clone()).or_default() += 1);
+        self.dump.executions.iter().for_each(|row| *counts.entry(row.state.to_string()).or_default() += 1);
         self.dump.counts = counts;
-        self.dump.gauges = BTreeMap::from([("queue_depth".to_owned(), 0), ("outbox".to_owned(), 0)]);
-        self.dump.nodes = (0..NODES).map(|node| format!("node-{node}")).collect();
+        self.dump.gauges = BTreeMap::from([("queue_depth".into(), 0), ("outbox".into(), 0)]);
+        self.dump.nodes = (0..NODES).map(|node| format!("node-{node}").into()).collect();
         let dump = std::mem::take(&mut self.dump);
         self.line(self.read_at() as f64, "harness", Event::Dump(Box::new(dump)));
     }
@@ -253,12 +254,12 @@ impl Maker {
     /// The lines of each process in their order, numbered.
     fn records(mut self) -> Vec<Record> {
         self.lines.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut seqs: BTreeMap<String, u64> = BTreeMap::new();
+        let mut seqs: BTreeMap<Text, u64> = BTreeMap::new();
         let lines = std::mem::take(&mut self.lines);
         lines
             .into_iter()
             .map(|(at, node, event)| {
-                let seq = seqs.entry(node.clone()).or_default();
+                let seq = seqs.entry(node).or_default();
                 *seq += 1;
                 Record { mono_ns: mono(at), wall_ns: wall(at), node, seq: *seq, event }
             })

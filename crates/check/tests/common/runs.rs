@@ -6,6 +6,7 @@ use campanile_check::event::{
     Answer, AttemptRow, Body, Claim, Dead, Effect, Event, ExecutionRow, Fire, Op, OpKind, Phase, Read, Report,
 };
 use campanile_check::ids;
+use campanile_check::text::Text;
 
 /// How an execution goes.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -46,7 +47,7 @@ pub fn all(maker: &mut Maker, job: &Draft, fires: &[(i64, u32)]) {
             }
         }
         let id = ids::execution(1, bytes, START_MS + at, ids::Kind::Scheduled, b"").expect("short enough");
-        let id = ids::format(id, "exe_");
+        let id = Text::from(ids::format(id, "exe_"));
         if job.spec.overlap == "SKIP" && *at < busy_until + 20 {
             skipped(maker, job, *at, *version, id);
             continue;
@@ -59,23 +60,23 @@ pub fn all(maker: &mut Maker, job: &Draft, fires: &[(i64, u32)]) {
     }
 }
 
-fn skipped(maker: &mut Maker, job: &Draft, at: i64, version: u32, id: String) {
+fn skipped(maker: &mut Maker, job: &Draft, at: i64, version: u32, id: Text) {
     let fired = (at - 250).max(job.created_at + 1);
     let mut row = row(job, at, version, "SCHEDULE", id, fired);
-    (row.state, row.reason) = ("SKIPPED".to_owned(), Some("OVERLAP_FORBIDDEN".to_owned()));
+    (row.state, row.reason) = ("SKIPPED".into(), Some("OVERLAP_FORBIDDEN".into()));
     row.finished_at = Some(ms(at));
     fire(maker, &row, fired);
     maker.dump.executions.push(row);
 }
 
-fn row(job: &Draft, at: i64, version: u32, kind: &str, id: String, fired: i64) -> ExecutionRow {
+fn row(job: &Draft, at: i64, version: u32, kind: &str, id: Text, fired: i64) -> ExecutionRow {
     ExecutionRow {
         id,
-        job_id: job.id.clone(),
+        job_id: job.id,
         job_version: version,
         fire_at: ms(at),
-        kind: kind.to_owned(),
-        state: "PENDING".to_owned(),
+        kind: kind.into(),
+        state: "PENDING".into(),
         reason: None,
         attempt: 0,
         fence_token: 0,
@@ -85,7 +86,6 @@ fn row(job: &Draft, at: i64, version: u32, kind: &str, id: String, fired: i64) -
         started_at: None,
         finished_at: None,
         outcome: None,
-        error: None,
         attempts: Vec::new(),
     }
 }
@@ -96,20 +96,20 @@ fn fire(maker: &mut Maker, row: &ExecutionRow, at: i64) -> i64 {
     let shard = ids::shard(job);
     let (fired, epoch, owner) = maker.owner_at(usize::from(shard), at);
     let event = Fire {
-        execution: row.id.clone(),
-        job: row.job_id.clone(),
+        execution: row.id,
+        job: row.job_id,
         fire_at: row.fire_at,
         shard,
         epoch,
         commit: Some(commit(fired as f64 + 0.2)),
-        tenant: Some("default".to_owned()),
+        tenant: Some("default".into()),
     };
     maker.line(fired as f64 + 0.4, &format!("node-{owner}"), Event::Fire(event));
     fired
 }
 
 /// One execution, from fire to end. When it was over.
-pub fn one(maker: &mut Maker, job: &Draft, at: i64, version: u32, kind: &str, id: String) -> i64 {
+pub fn one(maker: &mut Maker, job: &Draft, at: i64, version: u32, kind: &str, id: Text) -> i64 {
     let lead = if kind == "MANUAL" { 0 } else { 250 };
     let ahead = (at - lead).max(job.created_at + 1);
     let mut run = Running::new(row(job, at, version, kind, id, ahead));
@@ -140,14 +140,14 @@ pub fn one(maker: &mut Maker, job: &Draft, at: i64, version: u32, kind: &str, id
 /// An execution on its way, and its states with the instants from which they can be seen.
 struct Running {
     row: ExecutionRow,
-    states: Vec<(f64, String, u32, u64)>,
+    states: Vec<(f64, Text, u32, u64)>,
     over: i64,
     accepted: bool,
 }
 
 impl Running {
     fn new(row: ExecutionRow) -> Self {
-        let states = vec![((row.fired_at.0 - START_MS) as f64 + 0.4, "PENDING".to_owned(), 0, 0)];
+        let states = vec![((row.fired_at.0 - START_MS) as f64 + 0.4, "PENDING".into(), 0, 0)];
         Self { row, states, over: 0, accepted: false }
     }
 
@@ -181,7 +181,7 @@ impl Running {
             }
             Fate::CancelledBefore => {
                 self.cancel(maker, due as f64 - 150.0, Phase::Ok, 200);
-                self.states.push((due as f64 - 146.0, "CANCELLED".to_owned(), 0, 0));
+                self.states.push((due as f64 - 146.0, "CANCELLED".into(), 0, 0));
                 self.end(due - 146, "CANCELLED", Some("CANCELLED_BY_USER"));
             }
             Fate::CancelledRunning => {
@@ -201,20 +201,20 @@ impl Running {
             at = self.attempt(maker, job, at, "FAILED", true) + 220;
         }
         let died = at - 220;
-        self.states.last_mut().expect("an end").1 = "DEAD".to_owned();
-        let (execution, reason) = (self.row.id.clone(), "ATTEMPTS_EXHAUSTED".to_owned());
+        self.states.last_mut().expect("an end").1 = "DEAD".into();
+        let (execution, reason) = (self.row.id, "ATTEMPTS_EXHAUSTED".into());
         let dead = Event::Dead(Dead { execution, attempt: tries, reason });
         maker.line(died as f64 + 1.5, "node-0", dead);
         if fate == Fate::Dies {
-            maker.dump.dead.push(self.row.id.clone());
+            maker.dump.dead.push(self.row.id);
             self.end(died, "DEAD", Some("ATTEMPTS_EXHAUSTED"));
             return;
         }
         let asked = died as f64 + 400.0;
-        let id = self.row.id.clone();
-        let answer = Answer { status: 200, state: Some("PENDING".to_owned()), ..Answer::default() };
-        operation(maker, OpKind::Replay, asked, Phase::Ok, |op: &mut Op| op.execution = Some(id.clone()), answer);
-        self.states.push((asked + 4.0, "PENDING".to_owned(), tries, self.row.fence_token));
+        let id = self.row.id;
+        let answer = Answer { status: 200, state: Some("PENDING".into()), ..Answer::default() };
+        operation(maker, OpKind::Replay, asked, Phase::Ok, |op: &mut Op| op.execution = Some(id), answer);
+        self.states.push((asked + 4.0, "PENDING".into(), tries, self.row.fence_token));
         let end = self.attempt(maker, job, died + 420, "SUCCEEDED", true);
         self.end(end, "SUCCEEDED", None);
     }
@@ -226,23 +226,17 @@ impl Running {
         let name = format!("node-{node}");
         maker.fence += 1;
         let (fence, number) = (maker.fence, self.row.attempt + 1);
-        let execution = self.row.id.clone();
+        let execution = self.row.id;
         let long = match outcome {
             "WORKER_LOST" => 800 + maker.numbers.below(900),
             _ if job.spec.overlap == "SKIP" && maker.numbers.percent(30) => 1_300,
             _ => 8 + maker.numbers.below(40),
         };
         let (started, finished) = (at + 2, at + 2 + long);
-        let claim = Claim {
-            execution: execution.clone(),
-            attempt: number,
-            fence,
-            began_mono_ns: Some(mono(at as f64)),
-            tenant: None,
-        };
+        let claim = Claim { execution, attempt: number, fence, began_mono_ns: Some(mono(at as f64)), tenant: None };
         maker.line(at as f64 + 1.0, &name, Event::Claim(claim));
-        self.states.push((at as f64 + 0.5, "RUNNING".to_owned(), number, fence));
-        let body = Body { execution: execution.clone(), attempt: number, fence };
+        self.states.push((at as f64 + 0.5, "RUNNING".into(), number, fence));
+        let body = Body { execution, attempt: number, fence };
         if job.spec.sink && called {
             maker.line(started as f64 + 0.5, &format!("body-{node}"), Event::Start(body.clone()));
             self.call(maker, job, started as f64 + 1.5, fence, number, outcome);
@@ -252,10 +246,10 @@ impl Running {
         }
         if !matches!(outcome, "WORKER_LOST" | "CANCELLED") {
             let report = Report {
-                execution: execution.clone(),
+                execution,
                 attempt: number,
                 fence,
-                outcome: outcome.to_owned(),
+                outcome: outcome.into(),
                 began_mono_ns: Some(mono(finished as f64)),
                 repeated: false,
             };
@@ -265,17 +259,17 @@ impl Running {
             "SUCCEEDED" | "CANCELLED" => outcome,
             _ => "RETRYING",
         };
-        self.states.push((finished as f64 + 1.0, after.to_owned(), number, fence));
+        self.states.push((finished as f64 + 1.0, after.into(), number, fence));
         let row = &mut self.row;
         (row.attempt, row.fence_token, row.claimed_at) = (number, fence, Some(ms(at)));
         row.first_started_at = row.first_started_at.or(Some(ms(started)));
-        (row.started_at, row.outcome) = (Some(ms(started)), Some(outcome.to_owned()));
+        (row.started_at, row.outcome) = (Some(ms(started)), Some(outcome.into()));
         row.attempts.push(AttemptRow {
             attempt: number,
             fence_token: fence,
             started_at: ms(started),
             finished_at: Some(ms(finished)),
-            outcome: Some(outcome.to_owned()),
+            outcome: Some(outcome.into()),
         });
         if outcome == "WORKER_LOST" {
             // It comes back too late, and is refused.
@@ -283,7 +277,7 @@ impl Running {
                 execution,
                 attempt: number,
                 fence,
-                outcome: "SUCCEEDED".to_owned(),
+                outcome: "SUCCEEDED".into(),
                 began_mono_ns: None,
                 repeated: false,
             };
@@ -301,8 +295,8 @@ impl Running {
         let accepted = status == 200 && !self.accepted;
         self.accepted |= accepted;
         let effect = Effect {
-            execution: self.row.id.clone(),
-            job_name: job.name.clone(),
+            execution: self.row.id,
+            job_name: job.name,
             fire_at: self.row.fire_at,
             attempt,
             fence,
@@ -310,20 +304,20 @@ impl Running {
             arrived_mono_ns: mono(at),
             status,
             accepted,
-            tenant: Some("default".to_owned()),
+            tenant: Some("default".into()),
         };
         maker.line(at + 0.5, "sink", Event::Effect(effect));
     }
 
     fn cancel(&mut self, maker: &mut Maker, at: f64, phase: Phase, status: u16) {
-        let id = self.row.id.clone();
-        let state = if phase == Phase::Ok { Some("CANCELLED".to_owned()) } else { None };
+        let id = self.row.id;
+        let state = if phase == Phase::Ok { Some("CANCELLED".into()) } else { None };
         let answer = Answer { status, state, ..Answer::default() };
-        operation(maker, OpKind::Cancel, at, phase, |op: &mut Op| op.execution = Some(id.clone()), answer);
+        operation(maker, OpKind::Cancel, at, phase, |op: &mut Op| op.execution = Some(id), answer);
     }
 
     fn end(&mut self, at: i64, state: &str, reason: Option<&str>) {
-        (self.row.state, self.row.reason) = (state.to_owned(), reason.map(str::to_owned));
+        (self.row.state, self.row.reason) = (state.into(), reason.map(Text::new));
         self.row.finished_at = Some(ms(at));
         self.over = at;
     }
@@ -335,12 +329,12 @@ impl Running {
             let began = from + (until - from) / 3.0;
             let read = Read {
                 began_mono_ns: mono(began),
-                tenant: "default".to_owned(),
+                tenant: "default".into(),
                 via: None,
                 job: None,
-                execution: Some(self.row.id.clone()),
+                execution: Some(self.row.id),
                 status: 200,
-                state: Some(state.clone()),
+                state: Some(*state),
                 version: None,
                 attempt: Some(*attempt),
                 fence: Some(*fence),
