@@ -107,6 +107,14 @@ def markdown(results, summary):
     return "\n".join(lines)
 
 
+def beyond_too(metric, metrics):
+    """Of rounds of which some were not done when time was up, the others have a median."""
+    beyond = metrics.get("more_than_s")
+    if metric != "recovered_s" or beyond is None:
+        return ""
+    return f"; more than {number(beyond['max'])} in {beyond['rounds']} of {metrics['jobs']['rounds']}"
+
+
 def table_row(key, row, base, shown):
     metrics = row["metrics"]
     jobs = metrics.get("jobs", {}).get("max")
@@ -120,7 +128,7 @@ def table_row(key, row, base, shown):
             cells += [f"more than {number(beyond['max'])}" if known else "", ""]
             continue
         spread = f" ({number(found['min'])} to {number(found['max'])})" if found["rounds"] > 1 else ""
-        text = f"{number(found['median'])}{spread}"
+        text = f"{number(found['median'])}{spread}{beyond_too(metric, metrics)}"
         compared = ""
         if metric in base and key != BASE:
             times = ratio(metric, found["median"], base[metric]["median"], more_is_better)
