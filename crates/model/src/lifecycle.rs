@@ -80,6 +80,7 @@ pub const TRANSITIONS: &[(State, Event, State)] = &[
     (Retrying, Event::Discard, Skipped),
     (Skipped, Event::Refire, Pending),
     (Pending, Event::Refire, Pending),
+    // What waits for its turn asks for it again. What waits for its parents must not get here.
     (Blocked, Event::Refire, Pending),
     (Running, Event::Release, Pending),
     (Pending, Event::Hold, Blocked),

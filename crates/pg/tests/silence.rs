@@ -29,8 +29,16 @@ async fn a_connection_that_stands_still_is_thrown_away() {
     assert_ne!(second, first, "the only place in the pool is free again, for another");
 
     // In a transaction that has not come to its commit: nothing of it happened.
-    signal("STOP", second);
-    let written = pool.write(&(), |tx, ()| Box::pin(async { tx.batch("SELECT 1").await })).await;
+    let stop_within = async |pid: &i32| {
+        pool.write(pid, |tx, pid| {
+            Box::pin(async move {
+                signal("STOP", *pid);
+                tx.batch("SELECT 1").await
+            })
+        })
+        .await
+    };
+    let written = stop_within(&second).await;
     let error = written.unwrap_err();
     assert_eq!((error.kind(), error.code()), (Kind::Unavailable, "store_unreachable"), "{error}");
     assert_ne!(pid(&pool).await, second);

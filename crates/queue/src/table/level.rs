@@ -10,11 +10,11 @@ use tokio::time::Instant;
 
 /// A count is at least so old before the next one,
 const COUNT_EVERY: Duration = Duration::from_millis(1_000);
-/// and so many times older than it took: whatever waits, counting costs the database little.
+/// and so many times older than it took, so that counting costs the database little;
 const COUNT_SHARE: u32 = 30;
-/// But it is never older than that before the next one: what took long may have been the network.
+/// but no older than that: what took long may have been the network, and a wrong depth refuses what there is room for.
 const COUNT_EVERY_MAX: Duration = Duration::from_millis(10_000);
-/// One that is so much older than that is worth waiting for another.
+/// One that is so much older than that is worth waiting for another. One that runs for so long may never end.
 const COUNT_LATE: Duration = Duration::from_millis(3_000);
 
 /// How full the queue is, for one kind of runner.
@@ -27,7 +27,8 @@ pub(super) struct Level {
     /// Rows that it is about to put or take, at most.
     moving: u64,
     counted: Option<Counted>,
-    is_counting: bool,
+    /// When the latest count that still runs began.
+    counting_since: Option<Instant>,
 }
 
 #[derive(Copy, Clone)]
@@ -86,21 +87,24 @@ impl Level {
     pub fn age(&self, now: Instant) -> Age {
         let Some(counted) = self.counted else { return Age::Unknown };
         let every = (counted.took * COUNT_SHARE).clamp(COUNT_EVERY, COUNT_EVERY_MAX);
+        if self.counting_since.is_some_and(|began| now - began <= COUNT_LATE) {
+            return Age::Fresh;
+        }
         match now - counted.at {
             age if age > every + COUNT_LATE => Age::Unknown,
-            age if age > every && !self.is_counting => Age::Stale,
+            age if age > every => Age::Stale,
             _ => Age::Fresh,
         }
     }
 
     pub fn begin_count(&mut self, now: Instant) -> Counting {
-        self.is_counting = true;
+        self.counting_since = Some(now);
         Counting { began: now, moved: self.moved }
     }
 
     /// What a count found; nothing, if it failed.
     pub fn end_count(&mut self, counting: Counting, rows: Option<i64>, now: Instant) {
-        self.is_counting = false;
+        self.counting_since = None;
         let Some(rows) = rows else { return };
         self.counted = Some(Counted { at: now, took: now - counting.began });
         let moved = self.moved - counting.moved + self.moving;
@@ -134,6 +138,9 @@ mod tests {
         level.end_count(counting, Some(7), after(9_000));
         assert_eq!(level.age(after(19_000)), Age::Fresh);
         assert_eq!(level.age(after(19_001)), Age::Stale, "a network that stood still for 2 s does not cost a minute");
+        let _hangs = level.begin_count(after(22_500));
+        assert_eq!(level.age(after(25_500)), Age::Fresh, "nobody else counts meanwhile");
+        assert_eq!(level.age(after(25_501)), Age::Unknown, "it may never end");
     }
 
     #[test]

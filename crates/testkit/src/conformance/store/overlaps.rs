@@ -276,6 +276,15 @@ pub async fn a_newer_version_takes_over_what_waits(store: Fixture) {
     assert_eq!(end(&store, &first, Event::Succeed).await, [runs[1]]);
     granted(store.claimed(runs[1], 0, LATE).await);
 
+    // Until it has asked again, it is in nobody's way.
+    let (job, runs) = runs_of(&store, 3, Overlap::BufferAll, 2).await;
+    let first = granted(store.claimed(runs[0], 0, LATE).await);
+    assert_eq!(store.claimed(runs[1], 0, LATE).await, Claimed::Held { by: runs[0], cancel: false });
+    let newer = store.change(&job, DUE, |_| ()).await;
+    assert_eq!(store.fired(vec![g::fire(&newer, at(1))]).await, [Fired::New]);
+    assert_eq!(end(&store, &first, Event::Succeed).await, []);
+    granted(store.claimed(runs[1], 0, LATE).await);
+
     // A version that allows overlaps does not ask.
     let (job, runs) = runs_of(&store, 2, Overlap::BufferAll, 2).await;
     let first = granted(store.claimed(runs[0], 0, LATE).await);
