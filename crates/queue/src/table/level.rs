@@ -20,6 +20,8 @@ const COUNT_LATE: Duration = Duration::from_millis(3_000);
 /// How full the queue is, for one kind of runner.
 #[derive(Default)]
 pub(super) struct Level {
+    /// Less than nothing for a moment, where rows were taken before their putting was answered; or where others put
+    /// them, until the next count.
     waiting: i64,
     taken: usize,
     /// Rows that this node has put and taken, ever.
@@ -60,7 +62,7 @@ impl Level {
 
     /// That many were put into the table; or taken out of it, if less than 0.
     pub fn change(&mut self, rows: i64) {
-        self.waiting = (self.waiting + rows).max(0);
+        self.waiting += rows;
         self.moved += rows.unsigned_abs();
     }
 
@@ -141,6 +143,15 @@ mod tests {
         let _hangs = level.begin_count(after(22_500));
         assert_eq!(level.age(after(25_500)), Age::Fresh, "nobody else counts meanwhile");
         assert_eq!(level.age(after(25_501)), Age::Unknown, "it may never end");
+    }
+
+    #[test]
+    fn rows_may_be_taken_before_their_putting_was_answered() {
+        let mut level = Level::default();
+        level.change(-2);
+        assert_eq!(level.depth().waiting, 0);
+        level.change(2);
+        assert_eq!(level.depth().waiting, 0);
     }
 
     #[test]
