@@ -211,11 +211,7 @@ impl Owner {
             self.take_over();
         }
         self.ctx.duty.set_live_nodes(told.live_nodes);
-        let is_less = self.wanted.iter().any(|shard| !told.shards.contains(shard));
         self.wanted = told.shards;
-        if is_less {
-            self.await_opening(GIVE_UP_MS).await;
-        }
         let lost: Vec<ShardId> = self.open().filter(|shard| !self.wanted.contains(shard)).collect();
         if !lost.is_empty() {
             tracing::info!(shards = lost.len(), "giving shards up");
@@ -515,27 +511,11 @@ impl Owner {
         Ok(())
     }
 
-    /// Waits for the opening under way: one that comes later than the next owner's would take the shards from it.
-    async fn await_opening(&mut self, at_most_ms: u64) {
-        if self.opening.is_none() {
-            return;
-        }
-        tokio::select! {
-            biased;
-            opened = optional(&mut self.opening) => {
-                self.opening = None;
-                self.opened(opened);
-            }
-            () = self.ctx.clock.sleep_ms(at_most_ms) => {}
-        }
-    }
-
     /// Waits for the writes in flight and flushes cursors, so that the next owner has little to find. Where others wait for
     /// the shards, not for long: what exists already is found by its id.
     async fn close(&mut self) -> Result<()> {
         let alone = self.ctx.duty.live_nodes().len() <= 1;
         let deadline = self.ctx.clock.monotonic_ms() + if alone { CLOSE_MS } else { HAND_OVER_MS };
-        self.await_opening(GIVE_UP_MS).await;
         self.await_writes(if alone { CLOSE_MS } else { GIVE_UP_MS }).await?;
         if let Some(flushing) = self.flushing.take() {
             let (moves, answer) = flushing.await;

@@ -10,11 +10,9 @@ use campanile_model::job::Job;
 use campanile_model::lifecycle::State;
 use campanile_model::shard::{self, ShardId};
 use campanile_model::store::JobKey;
-use campanile_testkit::generate as g;
 use rig::{Rig, TENANT, Told, draft, every};
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 const JOBS: usize = 40;
 
@@ -49,27 +47,6 @@ async fn check(rig: &Rig, jobs: &[Job]) {
     let distinct: HashSet<_> = seen.iter().map(|seen| seen.execution).collect();
     assert_eq!(distinct.len(), seen.len(), "nothing ran twice");
     assert!(seen.iter().all(|seen| seen.at >= seen.fire_at), "nothing ran early");
-}
-
-/// One that came later than the next owner's would take the shards from it, which would not know before its next fire.
-#[tokio::test(flavor = "multi_thread")]
-async fn shards_are_given_up_only_when_their_opening_is_over() {
-    let coordinator = Told::new();
-    coordinator.tell([], &["node:a"]);
-    let rig = Rig::told(coordinator.clone()).await;
-    coordinator.was_asked(2).await;
-    // What the opening has to wait for.
-    let store = rig.store.clone();
-    let jobs = (1..=20_000).map(|n| g::create(g::job(n))).collect();
-    let busy = tokio::spawn(async move { store.put_jobs(jobs).await.unwrap() });
-    tokio::time::sleep(Duration::from_millis(5)).await;
-    coordinator.tell(shard::all(), &["node:a"]);
-    coordinator.was_asked(3).await;
-    assert_eq!(rig.store.list_shards().await.unwrap(), [], "it is under way");
-    coordinator.tell([], &["node:a", "node:b"]);
-    coordinator.was_asked(4).await;
-    assert_eq!(rig.store.list_shards().await.unwrap().len(), shard::all().count(), "and over before others may open");
-    busy.await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -167,8 +167,6 @@ impl Sender for Letterbox {
 pub struct Told {
     says: watch::Sender<Option<Assignment>>,
     heard: tokio::sync::Mutex<watch::Receiver<Option<Assignment>>>,
-    /// How often it was asked.
-    asked: watch::Sender<usize>,
 }
 
 impl Told {
@@ -176,18 +174,13 @@ impl Told {
     pub fn new() -> Arc<Self> {
         let (says, mut heard) = watch::channel(None);
         heard.mark_changed();
-        Arc::new(Self { says, heard: tokio::sync::Mutex::new(heard), asked: watch::Sender::new(0) })
+        Arc::new(Self { says, heard: tokio::sync::Mutex::new(heard) })
     }
 
     /// From now on the node should own these shards, and these nodes are alive.
     pub fn tell(&self, shards: impl IntoIterator<Item = ShardId>, live_nodes: &[&str]) {
         let live_nodes = live_nodes.iter().map(|&node| node.into()).collect();
         self.says.send_replace(Some(Assignment { shards: shards.into_iter().collect(), live_nodes }));
-    }
-
-    /// Waits until it was asked so often: whoever asks again has done what it was told before.
-    pub async fn was_asked(&self, times: usize) {
-        self.asked.subscribe().wait_for(|asked| *asked >= times).await.unwrap();
     }
 }
 
@@ -198,7 +191,6 @@ impl Coordinator for Told {
     }
 
     async fn assignment(&self) -> Result<Option<Assignment>, campanile_model::Error> {
-        self.asked.send_modify(|asked| *asked += 1);
         let mut heard = self.heard.lock().await;
         loop {
             if heard.changed().await.is_err() {
