@@ -16,7 +16,7 @@ use campanile_model::fault::{Bug, planted};
 use campanile_model::lifecycle::{self, Ended, Event, State};
 use campanile_model::queue::Dispatch;
 use campanile_model::retry::RetryPolicy;
-use campanile_model::store::{Applied, Completion, CompletionOf, JobKey, Moved, RunningAttempt, Waiting};
+use campanile_model::store::{Applied, Completion, CompletionOf, JobKey, RunningAttempt, Verdicts, Waiting};
 use campanile_model::{Kind, Result, Timestamp};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -128,7 +128,12 @@ pub async fn write_once(ctx: &Context, dispatcher: &Dispatcher, finished: Vec<Fi
 }
 
 /// Counts what was written, and dispatches what may start because of it.
-async fn conclude(ctx: &Context, dispatcher: &Dispatcher, settled: Vec<Settled>, moved: Moved) -> Vec<Recorded> {
+async fn conclude(
+    ctx: &Context,
+    dispatcher: &Dispatcher,
+    settled: Vec<Settled>,
+    moved: Verdicts<Applied>,
+) -> Vec<Recorded> {
     let mut again = moved.ready;
     let mut next = Vec::new();
     let mut recorded = Vec::with_capacity(settled.len());
@@ -170,11 +175,11 @@ fn is_open(completion: &Completion, state: State) -> bool {
 }
 
 /// Writes completions; one verdict each. One that the store cannot take must not cost the others theirs.
-async fn record(ctx: &Context, completions: Vec<Completion>) -> Moved {
+async fn record(ctx: &Context, completions: Vec<Completion>) -> Verdicts<Applied> {
     let complete = || async {
         match ctx.store.complete(completions.clone()).await {
             Err(error) if error.kind() == Kind::OutcomeUnknown && planted(Bug("unknown_outcome_is_recorded")) => {
-                Ok(Moved { verdicts: vec![Applied::Done; completions.len()], ready: Vec::new() })
+                Ok(Verdicts::of(vec![Applied::Done; completions.len()]))
             }
             answer => answer,
         }
@@ -183,7 +188,7 @@ async fn record(ctx: &Context, completions: Vec<Completion>) -> Moved {
         Ok(moved) => return moved,
         Err(error) => tracing::error!(%error, attempts = completions.len(), "outcomes cannot be recorded together"),
     }
-    let mut all = Moved::default();
+    let mut all = Verdicts::default();
     for completion in completions {
         let execution = completion.execution();
         match persist(ctx, "complete", || ctx.store.complete(vec![completion.clone()])).await {

@@ -18,7 +18,8 @@ use campanile_model::coordinator::Assignment;
 use campanile_model::fault::{Bug, planted};
 use campanile_model::shard::{ShardFence, ShardId, shard_of};
 use campanile_model::store::{
-    ChangeSeq, Changes, CursorMove, DueQuery, FireBatch, FireVerdict, Fired, PlannedJob, Waiting, WaitingQuery,
+    ChangeSeq, Changes, CursorMove, DueQuery, FireBatch, FireVerdict, Fired, PlannedJob, Verdicts, Waiting,
+    WaitingQuery,
 };
 use campanile_model::{ExecutionId, JobId, Kind, Result, Timestamp, limits};
 use futures_util::FutureExt;
@@ -352,7 +353,7 @@ impl Owner {
             let fire = || async {
                 match ctx.store.fire(batch.clone()).await {
                     Err(error) if error.kind() == Kind::OutcomeUnknown && planted(Bug("unknown_fire_is_done")) => {
-                        Ok(FireVerdict::Fired(vec![Fired::New; batch.fires.len()]))
+                        Ok(FireVerdict::Fired(Verdicts::of(vec![Fired::New; batch.fires.len()])))
                     }
                     answer => answer,
                 }
@@ -365,8 +366,8 @@ impl Owner {
 
     fn written(&mut self, written: Written) {
         let metrics = &self.ctx.metrics;
-        let verdicts = match written.verdict {
-            FireVerdict::Fired(verdicts) => verdicts,
+        let Verdicts { verdicts, ready } = match written.verdict {
+            FireVerdict::Fired(fired) => fired,
             FireVerdict::EpochLost(shards) => {
                 let lost = lost(&shards, &written.batch.fences, &self.fences);
                 metrics.epoch_refused.add(written.batch.fires.len() as u64);
@@ -395,6 +396,7 @@ impl Owner {
         metrics.fires_repeated.add((fired - new.len()) as u64);
         metrics.skips.add(written.batch.skips.len() as u64);
         self.dispatcher.send(new);
+        self.dispatcher.send(ready);
         self.planner.committed(&written.moves);
     }
 

@@ -193,9 +193,10 @@ impl Handle {
         };
         let batch = FireBatch { fences: Arc::new([]), fires: vec![fire], skips: Vec::new(), now, idempotency };
         match ctx.store.fire(batch).await? {
-            FireVerdict::Fired(_) => {
+            FireVerdict::Fired(fired) => {
                 ctx.metrics.fired.add(1);
                 self.dispatcher.send(vec![Waiting { dispatch, wake_at: now }]);
+                self.dispatcher.send(fired.ready);
                 Ok((self.execution(tenant, execution).await?, false))
             }
             FireVerdict::Replayed(answer) => {

@@ -19,7 +19,7 @@ use campanile_model::fault::{Bug, planted};
 use campanile_model::lifecycle::State;
 use campanile_model::queue::{Dispatch, Receive};
 use campanile_model::store::{
-    Applied, AttemptFence, Claim, Claimed, Extended, Extension, Granted, Lease, RunningAttempt,
+    Applied, AttemptFence, Claim, Claimed, Extended, Extension, Granted, Lease, RunningAttempt, Verdicts,
 };
 use campanile_model::{Error, ExecutionId, Kind, Result, TenantId, Timestamp, limits};
 use std::sync::Arc;
@@ -184,8 +184,8 @@ async fn take(ctx: &Context, dispatcher: &Dispatcher, worker: &Arc<str>, batch: 
         lease: Lease::Beats(ctx.lease_ms),
         queued_at: dispatch.queued_at,
     });
-    let verdicts = match ctx.store.claim(claims.collect()).await {
-        Ok(verdicts) => verdicts,
+    let Verdicts { verdicts, ready } = match ctx.store.claim(claims.collect()).await {
+        Ok(claimed) => claimed,
         Err(error) => {
             // If it was done after all, its leases run out.
             worker::give_up(ctx, &go).await;
@@ -196,7 +196,7 @@ async fn take(ctx: &Context, dispatcher: &Dispatcher, worker: &Arc<str>, batch: 
     let mut acked = Vec::with_capacity(go.len());
     let mut pulled = Vec::with_capacity(go.len());
     let mut held = Vec::with_capacity(go.len());
-    let (mut back, mut later) = (Vec::new(), Vec::new());
+    let (mut back, mut later) = (Vec::new(), ready);
     for (dispatch, verdict) in go.into_iter().zip(verdicts) {
         let execution = dispatch.execution;
         if let Claimed::Granted(granted) = verdict {

@@ -16,7 +16,7 @@ use campanile_model::job::POOL_LONG;
 use campanile_model::lifecycle::{Ended, State};
 use campanile_model::queue::{Dispatch, Receive};
 use campanile_model::retry::RetryPolicy;
-use campanile_model::store::{Claim, Claimed, CompletionOf, Deferral, Granted, Lease, Waiting};
+use campanile_model::store::{Claim, Claimed, CompletionOf, Deferral, Granted, Lease, Verdicts, Waiting};
 use campanile_model::{ExecutionId, Timestamp, limits};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -320,12 +320,12 @@ async fn start(
         let now = ctx.clock.now();
         batch.iter().map(|dispatch| claim(&ctx, dispatch, now)).collect()
     };
-    let verdicts = match persist_noting(&ctx, "claim", || ctx.store.claim(claims())).await {
-        Ok((verdicts, unknown)) => {
+    let Verdicts { verdicts, ready } = match persist_noting(&ctx, "claim", || ctx.store.claim(claims())).await {
+        Ok((claimed, unknown)) => {
             if unknown && !planted(Bug("claim_not_given_back")) {
-                give_back(&ctx, &batch, &verdicts, &done).await;
+                give_back(&ctx, &batch, &claimed.verdicts, &done).await;
             }
-            verdicts
+            claimed
         }
         Err(error) => {
             tracing::error!(%error, executions = batch.len(), "executions cannot be claimed; the reaper finds them");
@@ -333,7 +333,7 @@ async fn start(
             return;
         }
     };
-    let (mut back, mut later) = (Vec::new(), Vec::new());
+    let (mut back, mut later) = (Vec::new(), ready);
     for (dispatch, verdict) in batch.into_iter().zip(verdicts) {
         let slot = slots.split(1).expect("one slot per execution");
         if let Claimed::Granted(granted) = verdict {

@@ -82,7 +82,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Starts attempts: grants a fence and a lease, or says why not. Stale executions are discarded on the way, overlaps
     /// decided (`overlap::decide`), slots of pools counted; all in one transaction, judged in the order of the batch.
-    async fn claim(&self, claims: Vec<Claim>) -> Result<Vec<Claimed>>;
+    async fn claim(&self, claims: Vec<Claim>) -> Result<Verdicts<Claimed>>;
     /// Moves the wake-up of waiting executions, with the reason.
     async fn defer(&self, deferrals: Vec<Deferral>) -> Result<Vec<Applied>>;
     /// Prolongs leases of running attempts, and keeps what they tell about themselves.
@@ -90,7 +90,7 @@ pub trait Store: Send + Sync + 'static {
     /// Ends attempts: state, attempt row, backoff, counters, events, and whoever waited for them, all in one transaction.
     /// An event that leads to another attempt is refused (`Stale` in `Running`) when the attempt was asked to stop meanwhile:
     /// the caller had not seen that, and reads again.
-    async fn complete(&self, completions: Vec<Completion>) -> Result<Moved>;
+    async fn complete(&self, completions: Vec<Completion>) -> Result<Verdicts<Applied>>;
     /// Reads the running attempts of these executions.
     async fn load_running(&self, executions: &[ExecutionId]) -> Result<Vec<Option<RunningAttempt>>>;
     /// Reads running attempts of runners that are no nodes, and whose lease ended before `now`; earliest first.
@@ -103,9 +103,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Cancels executions and fires that have not come. An answer to remember is remembered with it, if every one of them
     /// is cancelled or asked to stop by this.
-    async fn cancel(&self, batch: CancelBatch) -> Result<Cancelled>;
+    async fn cancel(&self, batch: CancelBatch) -> Result<Verdicts<CancelVerdict>>;
     /// Runs dead executions again; the attempts so far are kept.
-    async fn replay(&self, tenant: TenantId, replays: Vec<Replay>, now: Timestamp) -> Result<Moved>;
+    async fn replay(&self, tenant: TenantId, replays: Vec<Replay>, now: Timestamp) -> Result<Verdicts<Applied>>;
     /// Gives dead executions up (`Event::Bury`), with a note.
     async fn bury(
         &self,
@@ -219,6 +219,30 @@ pub enum Applied {
     },
     /// There is no such row.
     Gone,
+}
+
+/// The answer of a verb of the path: what became of each item, and what the write made ready.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdicts<V> {
+    /// One per item, in the order of the batch.
+    pub verdicts: Vec<V>,
+    /// Executions that wait from now on and were not waiting before: replayed ones, and those that an overlap held. The
+    /// caller dispatches them. What was just fired, and retries, are not among them: the caller knows those. Should the
+    /// answer be lost, the reaper finds them: they are overdue and in nobody's queue.
+    pub ready: Vec<Waiting>,
+}
+
+impl<V> Verdicts<V> {
+    /// Verdicts that made nothing ready.
+    pub fn of(verdicts: Vec<V>) -> Self {
+        Self { verdicts, ready: Vec::new() }
+    }
+}
+
+impl<V> Default for Verdicts<V> {
+    fn default() -> Self {
+        Self::of(Vec::new())
+    }
 }
 
 /// One page of a list.
@@ -477,8 +501,8 @@ pub struct Skip {
 /// The verdict on a batch of fires.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FireVerdict {
-    /// Durable; one answer per fire.
-    Fired(Vec<Fired>),
+    /// Durable; one verdict per fire.
+    Fired(Verdicts<Fired>),
     /// Nothing happened: these shards have another owner now.
     EpochLost(Vec<ShardId>),
     /// Nothing happened: the key was used before, for the same request. This was the answer.
@@ -729,17 +753,6 @@ impl Completion {
     }
 }
 
-/// What a guarded write did, and who may start because of it.
-#[derive(Clone, Debug, PartialEq, Default)]
-pub struct Moved {
-    /// One per item.
-    pub verdicts: Vec<Applied>,
-    /// Executions that wait from now on and were not waiting before: replayed ones, and those that an overlap held, also where a
-    /// claim or a fire before this gave them their turn. Retries are not among them: who completes knows them. Should
-    /// nobody ask, the reaper finds them: they are overdue and in nobody's queue.
-    pub ready: Vec<Waiting>,
-}
-
 /// Why an execution must not start, by what it was fired under (kind, version, instant), its attempts so far, and its job as
 /// it is now (state, version, when that version was accepted). An instant that came before the change belongs to the old
 /// version and runs; and one that has been tried is tried again, whatever became of its job meanwhile, unless that is gone.
@@ -822,15 +835,6 @@ pub enum CancelTarget {
     Execution(ExecutionId),
     /// A fire that may not have come: where it has no execution yet, one is made that is cancelled already.
     Fire(Box<Fire>),
-}
-
-/// What became of a cancel.
-#[derive(Clone, Debug, PartialEq, Default)]
-pub struct Cancelled {
-    /// One per target.
-    pub verdicts: Vec<CancelVerdict>,
-    /// Executions that had waited for one of them.
-    pub ready: Vec<Waiting>,
 }
 
 /// The verdict on one cancel.

@@ -9,7 +9,7 @@ use campanile_model::lifecycle::{self, Event};
 use campanile_model::overlap::Overlap;
 use campanile_model::shard::{ShardFence, shard_of};
 use campanile_model::store::{
-    Applied, Claim, Claimed, Completion, CompletionOf, FireBatch, FireVerdict, Fired, Granted, Moved,
+    Applied, Claim, Claimed, Completion, CompletionOf, FireBatch, FireVerdict, Fired, Granted, Verdicts,
 };
 use campanile_model::{ExecutionId, JobId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,7 +77,7 @@ pub fn opened(world: &World, fences: &[ShardFence]) {
 /// Fires were written: only under the newest epoch of their shards.
 pub fn fired(world: &World, who: &str, batch: &FireBatch, verdict: &FireVerdict) {
     let verdicts = match verdict {
-        FireVerdict::Fired(verdicts) => verdicts,
+        FireVerdict::Fired(fired) => &fired.verdicts,
         FireVerdict::EpochLost(shards) => {
             world.sometimes("zombie refused to fire");
             world.note(who, format_args!("fire refused: {} shards lost", shards.len()));
@@ -175,7 +175,7 @@ fn grant(world: &World, who: &str, error_ms: i64, claimed_at: Timestamp, granted
 }
 
 /// Completions were written: only by the attempt that runs, and once.
-pub fn completed(world: &World, who: &str, completions: &[Completion], moved: &Moved) {
+pub fn completed(world: &World, who: &str, completions: &[Completion], moved: &Verdicts<Applied>) {
     for (completion, verdict) in completions.iter().zip(&moved.verdicts) {
         let execution = completion.execution();
         let (event, outcome) = (completion.event, completion.outcome);

@@ -17,10 +17,10 @@ use campanile_model::operation::{Operation, OperationState};
 use campanile_model::shard::{ShardFence, ShardId};
 use campanile_model::stats::{Rollup, StatsQuery};
 use campanile_model::store::{
-    Answer, Applied, CancelBatch, Cancelled, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DeadGroup,
+    Answer, Applied, CancelBatch, CancelVerdict, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DeadGroup,
     Deferral, DueQuery, ExecutionPage, ExecutionQuery, Extended, Extension, FireBatch, FireVerdict, JobKey, JobQuery,
-    JobWrite, Moved, Page, PlannedJob, Pruned, Pulse, Put, Replay, Retention, RunningAttempt, ShardOwner, Skip, Store,
-    StoreStatus, Waiting, WaitingQuery,
+    JobWrite, Page, PlannedJob, Pruned, Pulse, Put, Replay, Retention, RunningAttempt, ShardOwner, Skip, Store,
+    StoreStatus, Verdicts, Waiting, WaitingQuery,
 };
 use campanile_model::time::Timestamp;
 use std::fmt::Debug;
@@ -190,18 +190,19 @@ impl Store for SimStore {
         self.write("advance", async move { s.advance(fences, cursors).await }, |()| {}).await
     }
 
-    async fn claim(&self, claims: Vec<Claim>) -> Result<Vec<Claimed>> {
+    async fn claim(&self, claims: Vec<Claim>) -> Result<Verdicts<Claimed>> {
         let s = self.world.store.clone();
         let (world, who, seen) = (self.world.clone(), self.process.name.clone(), claims.clone());
         let error_ms = self.process.clock.error_ms();
-        let judge = move |verdicts: &Vec<Claimed>| monitor::claimed(&world, &who, error_ms, &seen, verdicts);
+        let judge =
+            move |claimed: &Verdicts<Claimed>| monitor::claimed(&world, &who, error_ms, &seen, &claimed.verdicts);
         self.write("claim", async move { s.claim(claims).await }, judge).await
     }
 
-    async fn complete(&self, completions: Vec<Completion>) -> Result<Moved> {
+    async fn complete(&self, completions: Vec<Completion>) -> Result<Verdicts<Applied>> {
         let s = self.world.store.clone();
         let (world, who, seen) = (self.world.clone(), self.process.name.clone(), completions.clone());
-        let judge = move |moved: &Moved| monitor::completed(&world, &who, &seen, moved);
+        let judge = move |moved: &Verdicts<Applied>| monitor::completed(&world, &who, &seen, moved);
         self.write("complete", async move { s.complete(completions).await }, judge).await
     }
 
@@ -385,12 +386,12 @@ impl Store for SimStore {
         self.write("extend", async move { s.extend(extensions).await }, |_| {}).await
     }
 
-    async fn cancel(&self, batch: CancelBatch) -> Result<Cancelled> {
+    async fn cancel(&self, batch: CancelBatch) -> Result<Verdicts<CancelVerdict>> {
         let s = self.world.store.clone();
         self.write("cancel", async move { s.cancel(batch).await }, |_| {}).await
     }
 
-    async fn replay(&self, tenant: TenantId, replays: Vec<Replay>, now: Timestamp) -> Result<Moved> {
+    async fn replay(&self, tenant: TenantId, replays: Vec<Replay>, now: Timestamp) -> Result<Verdicts<Applied>> {
         let s = self.world.store.clone();
         self.write("replay", async move { s.replay(tenant, replays, now).await }, |_| {}).await
     }

@@ -83,7 +83,7 @@ async fn fill(store: &SqliteStore, count: usize, executions: usize) -> Result<Ve
             let (bad, good) = ids.split_at(ids.len() / 50);
             let claims = bad.iter().map(|id| g::claim(*id, 0, at)).collect();
             let mut ends = Vec::new();
-            for (i, claimed) in store.claim(claims).await?.into_iter().enumerate() {
+            for (i, claimed) in store.claim(claims).await?.verdicts.into_iter().enumerate() {
                 let Claimed::Granted(granted) = claimed else { return Err("a claim was refused".into()) };
                 let kind = format!("http_5{:02}", i % 30);
                 let error = Some(AttemptError { kind, message: "the target said no".into() });

@@ -8,13 +8,8 @@ pub mod sqlite;
 pub mod postgres;
 pub mod copy;
 
-mod change;
+mod core;
 mod encode;
 mod prefix;
-mod shard_set;
 mod search;
-mod retention;
-mod event;
-mod rules;
-mod sums;
 mod step;

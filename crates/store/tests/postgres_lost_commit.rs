@@ -8,7 +8,7 @@ mod schema;
 
 use campanile_model::execution::AttemptOutcome;
 use campanile_model::lifecycle::{Event, State};
-use campanile_model::store::{Applied, Completion, FireVerdict, Fired};
+use campanile_model::store::{Applied, Completion, FireVerdict, Fired, Verdicts};
 use campanile_model::{Kind, TenantId};
 use campanile_pg::Target;
 use campanile_pg::tokio_postgres::Config;
@@ -152,12 +152,12 @@ async fn a_fire_happens_once() {
     for (n, cut) in [Cut::Before, Cut::After, Cut::Before].into_iter().enumerate() {
         let fires = vec![g::fire(&job, DUE.saturating_add_ms(n as i64))];
         let fired = behind.lose(cut, store.fire(batch(fences.clone(), fires.clone()))).await.unwrap();
-        assert_eq!(fired, FireVerdict::Fired(vec![Fired::New]), "{cut:?}");
+        assert_eq!(fired, FireVerdict::Fired(Verdicts::of(vec![Fired::New])), "{cut:?}");
         let listed = store.list_executions(&lives::all(100)).await.unwrap().items;
         assert_eq!(listed.len(), n + 1, "{cut:?}");
         assert_eq!(lives::counts(store).await, [(job.pool.to_string(), State::Pending, n as u64 + 1)], "{cut:?}");
         let again = store.fire(batch(fences.clone(), fires)).await.unwrap();
-        assert_eq!(again, FireVerdict::Fired(vec![Fired::Exists]));
+        assert_eq!(again, FireVerdict::Fired(Verdicts::of(vec![Fired::Exists])));
     }
 }
 
@@ -253,7 +253,7 @@ async fn a_number_that_is_given_again_proves_nothing() {
     assert_eq!(written, 0);
     assert_eq!(
         behind.store.fire(batch(fences, fires)).await.unwrap(),
-        FireVerdict::Fired(vec![Fired::New]),
+        FireVerdict::Fired(Verdicts::of(vec![Fired::New])),
         "asked again, it happens"
     );
 }

@@ -92,7 +92,7 @@ async fn runs_do_not_overlap_across_nodes() {
                 let rows = store.get_executions(TenantId::DEFAULT, &some).await.unwrap();
                 let rows = rows.into_iter().flatten();
                 let claims = rows.map(|row| g::claim_by(row.id, row.attempt, LATE, worker)).collect();
-                let mine = granted(store.claim(claims).await.unwrap());
+                let mine = granted(store.claim(claims).await.unwrap().verdicts);
                 for job in &jobs {
                     let states = vec![State::Running];
                     let query = ExecutionQuery { job: Some(job.id), states, ..lives::all(10) };
@@ -132,7 +132,7 @@ async fn end_all(store: &Fixture, nodes: &[Arc<dyn Store>; 2]) {
         });
         store.complete(lost.collect()).await.unwrap();
         let claims = ready.iter().map(|w| g::claim_by(w.dispatch.execution, w.dispatch.attempt, LATE, "node:a"));
-        let mine = granted(nodes[round % 2].claim(claims.collect()).await.unwrap());
+        let mine = granted(nodes[round % 2].claim(claims.collect()).await.unwrap().verdicts);
         let ends = mine.iter().map(|granted| ended(granted, Event::Succeed, ""));
         nodes[(round + 1) % 2].complete(ends.collect()).await.unwrap();
     }
@@ -162,7 +162,7 @@ async fn no_more_run_than_there_are_slots_across_nodes() {
             let (dice, mut ran) = (Dice::new(n), 0);
             for _ in 0..40 {
                 let some = (0..8).map(|_| g::claim(*dice.of(&ids), 0, LATE)).collect();
-                let mine = granted(store.claim(some).await.unwrap());
+                let mine = granted(store.claim(some).await.unwrap().verdicts);
                 let counts = store.counts(Some(TenantId::DEFAULT)).await.unwrap();
                 let running = counts.iter().filter(|count| count.state == State::Running).map(|count| count.executions);
                 let running: u64 = running.sum();
@@ -229,7 +229,7 @@ async fn the_dead_are_counted_right_across_nodes() {
                         let rows = store.get_executions(TenantId::DEFAULT, &some).await.unwrap();
                         let rows = rows.into_iter().flatten();
                         let claims = rows.map(|row| g::claim(row.id, row.attempt, LATE)).collect();
-                        let mine = granted(store.claim(claims).await.unwrap());
+                        let mine = granted(store.claim(claims).await.unwrap().verdicts);
                         let message = *dice.of(&["a", "b", "c"]);
                         let ends = mine.iter().map(|granted| ended(granted, Event::FailFinal, message));
                         store.complete(ends.collect()).await.unwrap();

@@ -68,7 +68,7 @@ impl Scene {
 
     async fn die(&self, ids: &[ExecutionId], now: Timestamp) {
         let claims = ids.iter().map(|id| g::claim(*id, 0, now)).collect();
-        let ends = self.store.claim(claims).await.unwrap().into_iter().enumerate().map(|(i, claimed)| {
+        let ends = self.store.claim(claims).await.unwrap().verdicts.into_iter().enumerate().map(|(i, claimed)| {
             let Claimed::Granted(granted) = claimed else { panic!("not granted: {claimed:?}") };
             let error = AttemptError { kind: format!("kind-{}", i % 3), message: format!("message of {i}") };
             Completion { error: Some(error), ..g::complete(&granted, Event::FailFinal, AttemptOutcome::Failed, now) }

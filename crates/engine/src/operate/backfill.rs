@@ -228,13 +228,14 @@ async fn insert(
 ) -> Result<()> {
     let ids: Vec<ExecutionId> = fires.iter().map(|fire| fire.dispatch.execution).collect();
     let batch = FireBatch { fences: Arc::new([]), fires: fires.clone(), skips: Vec::new(), now, idempotency: None };
-    let FireVerdict::Fired(verdicts) = ctx.store.fire(batch).await? else {
+    let FireVerdict::Fired(fired) = ctx.store.fire(batch).await? else {
         return Err(Error::new(Kind::Bug, "the store refused a backfill"));
     };
     // One that exists was inserted a moment ago by somebody else: either way it will run.
     note(progress, &ids, &vec![Applied::Done; ids.len()]);
-    let new = fires.into_iter().zip(verdicts).filter(|(_, verdict)| *verdict == Fired::New);
-    dispatcher.send(new.map(|(fire, _)| Waiting { dispatch: fire.dispatch, wake_at: now }).collect());
+    let new = fires.into_iter().zip(fired.verdicts).filter(|(_, verdict)| *verdict == Fired::New);
+    let new = new.map(|(fire, _)| Waiting { dispatch: fire.dispatch, wake_at: now });
+    dispatcher.send(new.chain(fired.ready).collect());
     Ok(())
 }
 

@@ -142,7 +142,7 @@ async fn write(
     let mut ends: Vec<Completion> =
         good.iter().map(|(dispatch, _)| completion(&CompletionOf::Unclaimed(claim(dispatch, now)), now)).collect();
     let claims = bad.iter().map(|(dispatch, _)| claim(dispatch, now)).collect();
-    for (i, claimed) in store.claim(claims).await.map_err(text)?.into_iter().enumerate() {
+    for (i, claimed) in store.claim(claims).await.map_err(text)?.verdicts.into_iter().enumerate() {
         let Claimed::Granted(granted) = claimed else { return Err(format!("a claim was refused: {claimed:?}")) };
         let error = AttemptError { kind: format!("http_5{:02}", i % 30), message: "the target said no".into() };
         ends.push(Completion {

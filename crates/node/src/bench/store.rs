@@ -72,7 +72,9 @@ pub async fn measure(lab: &Lab, jobs: usize, batch: usize) -> Result<Rates, Stri
         let (store, count) = (store.clone(), chunk.len());
         async move {
             match store.fire(batch).await.map_err(text)? {
-                FireVerdict::Fired(v) if v.len() == count && v.iter().all(|v| *v == Fired::New) => Ok(()),
+                FireVerdict::Fired(v) if v.verdicts.len() == count && v.verdicts.iter().all(|v| *v == Fired::New) => {
+                    Ok(())
+                }
                 other => Err(format!("a fire was refused: {other:?}")),
             }
         }
@@ -84,7 +86,7 @@ pub async fn measure(lab: &Lab, jobs: usize, batch: usize) -> Result<Rates, Stri
         let claims = chunk.iter().map(|d| claim(d, now)).collect();
         let (store, granted) = (store.clone(), granted.clone());
         async move {
-            for verdict in store.claim(claims).await.map_err(text)? {
+            for verdict in store.claim(claims).await.map_err(text)?.verdicts {
                 match verdict {
                     Claimed::Granted(grant) => granted.lock().push(grant.fence),
                     other => return Err(format!("a claim was refused: {other:?}")),
@@ -96,7 +98,7 @@ pub async fn measure(lab: &Lab, jobs: usize, batch: usize) -> Result<Rates, Stri
     .await?;
     for chunk in claimed.chunks(batch) {
         let again = store.claim(chunk.iter().map(|d| claim(d, now)).collect()).await.map_err(text)?;
-        if again.iter().any(|verdict| matches!(verdict, Claimed::Granted(_))) {
+        if again.verdicts.iter().any(|verdict| matches!(verdict, Claimed::Granted(_))) {
             return Err("an execution was claimed twice".into());
         }
     }

@@ -1,117 +1,52 @@
-//! Dead executions: their groups, and the two ways out: `replay` and `bury`. How groups are read is in `reads`.
+//! Dead executions: what `core::dead` judges by is locked and read, and what it decides is written; and the groups. How
+//! groups are read is in `reads`.
 
+use super::load::{self, LockScope, job_ids};
 use super::rows::{Columns, Texts, storable};
-use super::sheet::{Against, KeptAttempt, Record, Shape, Sheet, column, job_ids};
-use crate::sums::Grown;
+use super::write::{self, column};
+use crate::core::dead::{self, Target};
+use crate::core::set::{IdMap, WorkingSet};
+use crate::core::sums::Grown;
 use campanile_model::action::ActionKind;
-use campanile_model::execution::Reason;
 use campanile_model::ids::{ExecutionId, JobId, TenantId};
 use campanile_model::job::{JobState, Priority};
-use campanile_model::lifecycle::{self, Event};
-use campanile_model::overlap::Overlap;
-use campanile_model::store::{Applied, Moved, Replay};
+use campanile_model::store::{Applied, Replay, Verdicts};
 use campanile_model::time::Timestamp;
 use campanile_pg::{Done, Tx, Uuid};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 
-/// Runs dead executions again. The last attempt gets a row of its own, since the execution's row will hold the next
-/// one; and the retry policy counts from here.
-pub(super) async fn replay(tx: &Tx<'_>, tenant: TenantId, replays: &[Replay], now: Timestamp) -> Done<Moved> {
+/// Runs dead executions again.
+pub(super) async fn replay(
+    tx: &Tx<'_>,
+    tenant: TenantId,
+    replays: &[Replay],
+    now: Timestamp,
+) -> Done<Verdicts<Applied>> {
     // A dead run is over: no turn is taken or given by this.
-    let mut sheet = Sheet::load(tx, Against::Rows, replays.iter().map(|replay| replay.execution)).await?;
-    let jobs = Targets::load(tx, &sheet).await?;
-    let mut verdicts = Vec::with_capacity(replays.len());
-    for replay in replays {
-        verdicts.push(match dead(&sheet, tenant, replay.execution, Event::Replay) {
-            Err(verdict) => verdict,
-            Ok(found) => match jobs.0.get(&found.of.job) {
-                // Its job is deleted: there is nothing to run it by.
-                None => Applied::Stale { state: found.state },
-                Some(target) => {
-                    run_again(&mut sheet, replay, target, now)?;
-                    Applied::Done
-                }
-            },
-        });
-    }
-    let ready = sheet.write(tx).await?;
-    Ok(Moved { verdicts, ready })
+    let mut set = load::load(tx, LockScope::Rows, replays.iter().map(|replay| replay.execution)).await?;
+    let targets = load_targets(tx, &set).await?;
+    let verdicts = dead::replay(&mut set, (tenant, replays, now), &targets)?;
+    write::write(tx, set, verdicts).await
 }
 
-fn run_again(sheet: &mut Sheet<'_>, replay: &Replay, target: &Target, now: Timestamp) -> Done<()> {
-    let id = replay.execution;
-    let kept = newest(sheet.at(id)?);
-    sheet.attempts.extend(kept);
-    let record = left(sheet, id, Event::Replay, now)?;
-    let (state, tenant) = (Some(record.state), record.of.tenant);
-    let pool = std::mem::replace(&mut record.of.pool, target.pool.clone());
-    record.of.target = target.target.clone();
-    (record.action, record.priority) = (target.action, target.priority);
-    // It waits for other runs of its job, whatever the policy says: neither must a replay be skipped, nor end what
-    // runs.
-    if record.of.overlap != Overlap::Allow {
-        record.of.overlap = Overlap::BufferAll;
+/// What is done by the jobs of these executions that are not deleted.
+async fn load_targets(tx: &Tx<'_>, set: &WorkingSet<'_>) -> Done<IdMap<JobId, Target>> {
+    let jobs = job_ids(set.records().map(|record| record.of.job));
+    let deleted = i16::from(JobState::Deleted.code());
+    let rows = match jobs.is_empty() {
+        true => Vec::new(),
+        false => tx.query(include_str!("sql/dead/load_jobs.sql"), &[&jobs, &deleted]).await?,
+    };
+    let (mut targets, mut texts) = (IdMap::default(), Texts::default());
+    for row in &rows {
+        let mut columns = Columns::of(row);
+        let job = columns.job_id()?;
+        let action = columns.code("action", ActionKind::from_code)?;
+        let (target, pool) = (texts.share(columns.text()?), texts.share(columns.text()?));
+        let priority = columns.code("priority", Priority::from_code)?;
+        targets.insert(job, Target { action, target, pool, priority });
     }
-    record.of.first_started_at = record.first_start();
-    (record.wake_at, record.attempts_from, record.losses) = (replay.wake_at, record.attempt, 0);
-    (record.reason, record.finished_at, record.outcome, record.error) = (None, None, None, None);
-    (record.cancel_requested_at, record.cancel_reason) = (None, None);
-    record.touch(Shape::Whole);
-    let waiting = record.waiting();
-    sheet.ready.push(waiting);
-    if pool != target.pool {
-        sheet.effects.sums.count(tenant, &pool, state, None);
-        sheet.effects.sums.count(tenant, &target.pool, None, state);
-    }
-    Ok(())
-}
-
-/// The attempt in the execution's row, as a row of its own.
-fn newest(record: &Record) -> Option<KeptAttempt> {
-    Some(KeptAttempt {
-        execution: record.of.id,
-        fence: Some(record.fence).filter(|fence| *fence > 0)?,
-        tenant: record.of.tenant.0,
-        attempt: record.attempt,
-        worker: record.worker.clone(),
-        started_at: record.started_at?,
-        finished_at: record.finished_at?,
-        outcome: record.outcome?,
-        error: record.error.clone(),
-    })
-}
-
-/// What is done, where and for whom, by job.
-struct Targets(HashMap<JobId, Target>);
-
-struct Target {
-    action: ActionKind,
-    target: Arc<str>,
-    pool: Arc<str>,
-    priority: Priority,
-}
-
-impl Targets {
-    /// Those of the jobs that are not deleted.
-    async fn load(tx: &Tx<'_>, sheet: &Sheet<'_>) -> Done<Self> {
-        let jobs = job_ids(sheet.records().map(|record| record.of.job));
-        let deleted = i16::from(JobState::Deleted.code());
-        let rows = match jobs.is_empty() {
-            true => Vec::new(),
-            false => tx.query(include_str!("sql/dead/load_jobs.sql"), &[&jobs, &deleted]).await?,
-        };
-        let (mut targets, mut texts) = (HashMap::new(), Texts::default());
-        for row in &rows {
-            let mut columns = Columns::of(row);
-            let job = columns.job_id()?;
-            let action = columns.code("action", ActionKind::from_code)?;
-            let (target, pool) = (texts.share(columns.text()?), texts.share(columns.text()?));
-            let priority = columns.code("priority", Priority::from_code)?;
-            targets.insert(job, Target { action, target, pool, priority });
-        }
-        Ok(Self(targets))
-    }
+    Ok(targets)
 }
 
 /// Gives dead executions up.
@@ -122,40 +57,10 @@ pub(super) async fn bury(
     note: &str,
     now: Timestamp,
 ) -> Done<Vec<Applied>> {
-    let mut sheet = Sheet::load(tx, Against::Rows, executions.iter().copied()).await?;
-    let mut verdicts = Vec::with_capacity(executions.len());
-    for &execution in executions {
-        if let Err(verdict) = dead(&sheet, tenant, execution, Event::Bury) {
-            verdicts.push(verdict);
-            continue;
-        }
-        // The instant at which its last attempt ended stays.
-        let record = left(&mut sheet, execution, Event::Bury, now)?;
-        (record.reason, record.note) = (Some(Reason::DiscardedByUser), Some(note.to_owned()));
-        record.touch(Shape::Whole);
-        verdicts.push(Applied::Done);
-    }
-    sheet.write(tx).await?;
+    let mut set = load::load(tx, LockScope::Rows, executions.iter().copied()).await?;
+    let verdicts = dead::bury(&mut set, (tenant, executions, now), note)?;
+    write::write_set(tx, set).await?;
     Ok(verdicts)
-}
-
-/// An execution that `event` may happen to, or the verdict.
-fn dead<'s>(sheet: &'s Sheet<'_>, tenant: TenantId, id: ExecutionId, event: Event) -> Result<&'s Record, Applied> {
-    match sheet.get(id).filter(|found| found.of.tenant == tenant) {
-        None => Err(Applied::Gone),
-        Some(found) if !lifecycle::sources(event).contains(found.state) => Err(Applied::Stale { state: found.state }),
-        Some(found) => Ok(found),
-    }
-}
-
-/// An execution is dead no more.
-fn left<'s>(sheet: &'s mut Sheet<'_>, id: ExecutionId, event: Event, now: Timestamp) -> Done<&'s mut Record> {
-    let record = sheet.at(id)?;
-    let (tenant, fingerprint) = (record.of.tenant, record.fingerprint.take());
-    if let Some(fingerprint) = fingerprint {
-        sheet.effects.risen.push((tenant, fingerprint, id));
-    }
-    sheet.change(id, event, (now, None), None)
 }
 
 /// Writes what a batch adds to groups.

@@ -2,7 +2,7 @@
 
 use super::endpoints;
 use super::rows::{self, Columns};
-use super::sheet::column;
+use super::write::column;
 use campanile_model::ids::{EndpointId, TenantId};
 use campanile_model::notify::{Delivery, DeliveryState, Endpoint, EventKind, Tried};
 use campanile_model::store::Page;

@@ -1,7 +1,7 @@
 //! Due jobs, in the order of their cursors.
 
 use super::rows::{self, Columns, Texts};
-use crate::shard_set::ShardSet;
+use crate::core::shards::ShardSet;
 use campanile_model::fault::{Bug, planted};
 use campanile_model::job::JobState;
 use campanile_model::store::{DueQuery, PlannedJob};

@@ -6,7 +6,7 @@
 
 use super::Locks;
 use super::rows::{self, Columns, Texts};
-use super::sheet::column;
+use super::write::column;
 use campanile_model::error::Result;
 use campanile_model::ids::TenantId;
 use campanile_model::lifecycle::State;

@@ -4,13 +4,13 @@
 //! until it commits. So the order of the numbers is the order of commits, and whoever loads changes by number misses
 //! none; and what is judged is what is written. Therefore they are gathered (`gather`), and short.
 
-mod judge;
-
 use super::due;
 use super::keys;
 use super::rows::{self, Columns, Texts, storable};
-use super::sheet::{column, ms};
+use super::write::{column, ms};
 use super::{shards, watches};
+use crate::core::jobs::{Catalogue, Last, Stored, is_remembered};
+use crate::core::shards::{ShardSet, refuse_lost};
 use crate::prefix::prefix_end;
 use campanile_model::error::{Error, Kind};
 use campanile_model::fault::{Bug, planted};
@@ -26,7 +26,6 @@ use campanile_pg::tokio_postgres::Row;
 use campanile_pg::tokio_postgres::types::ToSql;
 use campanile_pg::{Done, Failure, Pool, Tx, Uuid};
 use futures_util::future::{try_join4, try_join5};
-use judge::{Guard, Judge, Last};
 use std::collections::HashMap;
 
 /// The counter that orders writes.
@@ -47,8 +46,8 @@ pub(super) struct Batch<'w> {
 
 /// Writes jobs, each judged alone, in their order.
 pub(super) async fn put(tx: &Tx<'_>, batch: &Batch<'_>) -> Done<Vec<Put>> {
-    let (first_seq, mut judge) = look(tx, batch).await?;
-    let verdicts: Vec<Put> = batch.writes.iter().enumerate().map(|(at, write)| judge.judge(at, write)).collect();
+    let (first_seq, mut catalogue) = load(tx, batch).await?;
+    let verdicts: Vec<Put> = batch.writes.iter().enumerate().map(|(at, write)| catalogue.judge(at, write)).collect();
     let done: Vec<&JobWrite> = batch
         .writes
         .iter()
@@ -56,21 +55,22 @@ pub(super) async fn put(tx: &Tx<'_>, batch: &Batch<'_>) -> Done<Vec<Put>> {
         .filter(|(_, verdict)| **verdict == Put::Done)
         .map(|(write, _)| write)
         .collect();
-    if done.is_empty() {
+    if done.is_empty() && !verdicts.iter().any(is_remembered) {
         return Ok(verdicts);
     }
-    let last = judge.last();
+    let last = catalogue.last();
     let jobs = column(&last, |&(at, _)| &batch.writes[at].job);
     let skips: Vec<&Skip> = done.iter().filter_map(|write| write.skip.as_ref()).collect();
-    let keys = keys_of(done.iter().copied());
+    let remembered = batch.writes.iter().zip(&verdicts).filter(|(_, verdict)| is_remembered(verdict));
+    let keys = keys_of(remembered.map(|(write, _)| write));
     let ring = async {
-        if judge.live_change != 0 {
-            tx.execute(include_str!("sql/counters/add.sql"), &[&LIVE_JOBS, &judge.live_change]).await?;
+        if catalogue.live_change != 0 {
+            tx.execute(include_str!("sql/counters/add.sql"), &[&LIVE_JOBS, &catalogue.live_change]).await?;
         }
         tx.query(include_str!("sql/jobs/ring.sql"), &[&batch.bell]).await
     };
     try_join5(
-        write(tx, batch.writes, (first_seq, &last), judge.freed()),
+        write(tx, batch.writes, (first_seq, &last), catalogue.freed()),
         insert_skips(tx, &skips),
         keys::remember(tx, &keys),
         watches::jobs_written(tx, &jobs),
@@ -81,7 +81,7 @@ pub(super) async fn put(tx: &Tx<'_>, batch: &Batch<'_>) -> Done<Vec<Put>> {
 }
 
 /// Waits for our turn, and reads what the batch is judged by: with the number of its first write.
-async fn look<'w>(tx: &Tx<'_>, batch: &Batch<'w>) -> Done<(i64, Judge<'w>)> {
+async fn load<'w>(tx: &Tx<'_>, batch: &Batch<'w>) -> Done<(i64, Catalogue<'w>)> {
     let Batch { writes, lock, .. } = *batch;
     let count = writes.len() as i64;
     // These two are prepared before, so that they go first: what follows at once is read after them.
@@ -115,23 +115,24 @@ async fn look<'w>(tx: &Tx<'_>, batch: &Batch<'w>) -> Done<(i64, Judge<'w>)> {
         keys::stored(tx, &keys),
     )
     .await?;
-    let mut judge = Judge::default();
+    let mut catalogue = Catalogue::new(storable);
     for row in &guards {
         let mut columns = Columns::of(row);
         let id = columns.job_id()?;
         let (tenant, version) = (columns.tenant()?, columns.small()?);
         let state = columns.code("job state", JobState::from_code)?;
-        judge.stored.insert(id, Guard { tenant, version, state, name: columns.next::<String>()?.into() });
+        let stored = Stored { tenant, version, state, name: columns.next::<String>()?.into() };
+        catalogue.stored.insert(id, stored);
     }
     for row in &live {
         let mut columns = Columns::of(row);
         let name = (columns.tenant()?, columns.next::<String>()?.into());
-        judge.live.insert(name, columns.job_id()?);
+        catalogue.live.insert(name, columns.job_id()?);
     }
     for ((tenant, key), remembered) in keys.into_iter().zip(remembered) {
-        judge.keys.extend(remembered.map(|remembered| ((tenant, &*key.scope, &*key.key), remembered)));
+        catalogue.keys.extend(remembered.map(|remembered| ((keys::owner(tenant), &*key.scope, &*key.key), remembered)));
     }
-    Ok((taken.get::<_, i64>(0) - count + 1, judge))
+    Ok((taken.get::<_, i64>(0) - count + 1, catalogue))
 }
 
 fn keys_of<'w>(writes: impl IntoIterator<Item = &'w JobWrite>) -> Vec<(TenantId, &'w Idempotency)> {
@@ -333,11 +334,8 @@ pub(super) async fn load_changed(pool: &Pool, since: ChangeSeq, limit: usize) ->
 
 /// Moves cursors forward.
 pub(super) async fn advance(tx: &Tx<'_>, fences: &[ShardFence], cursors: &[CursorMove]) -> Done<()> {
-    let lost = shards::lost(tx, &column(cursors, |cursor| shard_of(cursor.job)), fences).await?;
-    if let Some(shard) = lost.first() {
-        let message = format!("epoch lost: shard {} and {} others have another owner", shard.0, lost.len() - 1);
-        return Err(Error::new(Kind::Conflict, message).with_code("epoch_lost").into());
-    }
+    let shards = ShardSet::of(cursors.iter().map(|cursor| shard_of(cursor.job)));
+    refuse_lost(&shards::lost(tx, &shards, fences).await?)?;
     let ids: Vec<Uuid> = column(cursors, |cursor| cursor.job.into());
     let versions = column(cursors, |cursor| i64::from(cursor.version));
     let next_fires = column(cursors, |cursor| ms(cursor.cursor.next_fire_at));

@@ -1,43 +1,14 @@
 //! Idempotency keys: the answer to a request is remembered in the transaction that does what the request asks for.
 
 use super::rows::{Columns, storable};
+pub(super) use crate::core::keys::owner;
+use crate::core::keys::{Remembered, Used};
 use campanile_model::ids::TenantId;
 use campanile_model::store::{Answer, Idempotency};
 use campanile_model::time::Timestamp;
 use campanile_pg::{Done, Failure, Pool, Tx};
 use std::borrow::Cow;
 use std::collections::HashMap;
-
-/// A key that was used before.
-pub(super) enum Used {
-    /// For the same request: this was the answer.
-    Same(Answer),
-    /// For another request.
-    Other,
-}
-
-/// What is remembered under a key.
-#[derive(Clone)]
-pub(super) struct Remembered {
-    fingerprint: u128,
-    answer: Answer,
-    expires_at: Timestamp,
-}
-
-impl Remembered {
-    pub(super) fn of(key: &Idempotency) -> Self {
-        Self { fingerprint: key.fingerprint, answer: key.answer.clone(), expires_at: key.expires_at }
-    }
-
-    /// What this means to a request under the key at `now`; nothing, once it has expired.
-    pub(super) fn judge(&self, key: &Idempotency, now: Timestamp) -> Option<Used> {
-        let counts = self.expires_at > now;
-        counts.then(|| match self.fingerprint == key.fingerprint {
-            true => Used::Same(self.answer.clone()),
-            false => Used::Other,
-        })
-    }
-}
 
 /// Finds which of these keys were used before and have not expired at `now`: one answer per key. Nobody else finds or
 /// remembers them until the transaction ends.
@@ -124,7 +95,7 @@ struct Names<'k> {
 impl<'k> Names<'k> {
     fn of(keys: &[(TenantId, &'k Idempotency)]) -> Self {
         Self {
-            tenants: keys.iter().map(|(tenant, _)| i64::from(tenant.0)).collect(),
+            tenants: keys.iter().map(|(tenant, _)| i64::from(owner(*tenant).0)).collect(),
             scopes: keys.iter().map(|(_, key)| storable(&key.scope)).collect(),
             keys: keys.iter().map(|(_, key)| storable(&key.key)).collect(),
         }

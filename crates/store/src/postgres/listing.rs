@@ -3,9 +3,9 @@
 //! Rows are read in slices, each of which starts where the one before it ended, and larger ones the less they find. All
 //! of a page is read in one snapshot: what is on it matches, and is shown as it was when it matched.
 
+use super::load::Ids;
 use super::reads;
 use super::rows::{self, Columns};
-use super::sheet::Ids;
 use crate::search::{LOOK_UP_COST, Meant, Page, Path, Search};
 use campanile_model::execution::Reason;
 use campanile_model::filter::Subject;

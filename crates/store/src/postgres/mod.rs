@@ -27,12 +27,12 @@ mod gather;
 mod due;
 mod pulse;
 mod shards;
-mod sheet;
+mod load;
+mod write;
 mod executions;
 mod claims;
 mod attempts;
 mod leases;
-mod overlaps;
 mod capacities;
 mod cancels;
 mod dead;
@@ -64,10 +64,10 @@ use campanile_model::operation::{Operation, OperationState};
 use campanile_model::shard::{ShardFence, ShardId};
 use campanile_model::stats::{Rollup, StatsQuery};
 use campanile_model::store::{
-    Answer, Applied, CancelBatch, Cancelled, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DeadGroup,
+    Answer, Applied, CancelBatch, CancelVerdict, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DeadGroup,
     Deferral, DueQuery, ExecutionPage, ExecutionQuery, Extended, Extension, FireBatch, FireVerdict, JobKey, JobQuery,
-    JobWrite, Moved, Page, PlannedJob, Pruned, Pulse, Put, Replay, Retention, RunningAttempt, ShardOwner, Skip, Store,
-    StoreStatus, Waiting, WaitingQuery,
+    JobWrite, Page, PlannedJob, Pruned, Pulse, Put, Replay, Retention, RunningAttempt, ShardOwner, Skip, Store,
+    StoreStatus, Verdicts, Waiting, WaitingQuery,
 };
 use campanile_model::time::Timestamp;
 use campanile_pg::{Done, Listener, Pool, Target};
@@ -105,8 +105,6 @@ pub struct PostgresStore {
     listener: Listener,
     /// Job writes of many callers, gathered into few transactions: each of them holds the counter of changes.
     puts: gather::Gather,
-    /// Executions that `claim` and `fire` released, for the next `complete` or `cancel` to tell.
-    untold: Mutex<Vec<Waiting>>,
     /// Where the running passes of `prune` stand.
     pruning: Mutex<prune::Progress>,
 }
@@ -120,7 +118,7 @@ impl PostgresStore {
         let locks = Locks::of(pool.target());
         let listener = Listener::start(pool.target(), &[JOBS_BELL]);
         let puts = gather::Gather::start(pool.clone(), locks);
-        Ok(Self { pool, locks, listener, puts, untold: Mutex::default(), pruning: Mutex::default() })
+        Ok(Self { pool, locks, listener, puts, pruning: Mutex::default() })
     }
 
     /// Brings the schema up to date, and makes the partitions of the coming days and of other ones.
@@ -133,13 +131,6 @@ impl PostgresStore {
     pub async fn agree(&self, key: &str, proposal: &str) -> Result<String> {
         let rows = self.pool.query(include_str!("sql/meta/agree.sql"), &[&key, &proposal]).await?;
         rows.first().map(|row| row.get(0)).ok_or_else(|| Error::new(Kind::Bug, "an upsert answered with nothing"))
-    }
-
-    /// Keeps released executions for the next caller who can dispatch them.
-    fn tell_later(&self, ready: Vec<Waiting>) {
-        if !ready.is_empty() {
-            self.untold.lock().extend(ready);
-        }
     }
 
     /// An answer of something that read.
@@ -231,15 +222,12 @@ impl Store for PostgresStore {
 
     async fn fire(&self, batch: FireBatch) -> Result<FireVerdict> {
         if batch.fires.is_empty() && batch.skips.is_empty() {
-            return Ok(FireVerdict::Fired(Vec::new()));
+            return Ok(FireVerdict::Fired(Verdicts::default()));
         }
         let what = (self.locks, batch);
-        let (verdict, ready) = self
-            .pool
+        self.pool
             .write_step(Step("fire"), &what, |tx, (locks, batch)| Box::pin(executions::fire(tx, *locks, batch)))
-            .await?;
-        self.tell_later(ready);
-        Ok(verdict)
+            .await
     }
 
     async fn advance(&self, fences: Arc<[ShardFence]>, cursors: Vec<CursorMove>) -> Result<()> {
@@ -256,17 +244,14 @@ impl Store for PostgresStore {
         self.told(reads::load_waiting(&self.pool, query).await)
     }
 
-    async fn claim(&self, claims: Vec<Claim>) -> Result<Vec<Claimed>> {
+    async fn claim(&self, claims: Vec<Claim>) -> Result<Verdicts<Claimed>> {
         if claims.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Verdicts::default());
         }
         let what = (self.locks, claims);
-        let (verdicts, ready) = self
-            .pool
+        self.pool
             .write_step(Step("claim"), &what, |tx, (locks, claims)| Box::pin(claims::claim(tx, *locks, claims)))
-            .await?;
-        self.tell_later(ready);
-        Ok(verdicts)
+            .await
     }
 
     async fn defer(&self, deferrals: Vec<Deferral>) -> Result<Vec<Applied>> {
@@ -285,19 +270,16 @@ impl Store for PostgresStore {
             .await
     }
 
-    async fn complete(&self, completions: Vec<Completion>) -> Result<Moved> {
+    async fn complete(&self, completions: Vec<Completion>) -> Result<Verdicts<Applied>> {
         if completions.is_empty() {
-            return Ok(Moved::default());
+            return Ok(Verdicts::default());
         }
         let what = (self.locks, completions);
-        let mut moved = self
-            .pool
+        self.pool
             .write_step(crate::step::of(&what.1), &what, |tx, (locks, completions)| {
                 Box::pin(attempts::complete(tx, *locks, completions))
             })
-            .await?;
-        moved.ready.append(&mut self.untold.lock());
-        Ok(moved)
+            .await
     }
 
     async fn load_running(&self, executions: &[ExecutionId]) -> Result<Vec<Option<RunningAttempt>>> {
@@ -312,22 +294,19 @@ impl Store for PostgresStore {
         self.told(reads::load_orphans(&self.pool, live_nodes, limit).await)
     }
 
-    async fn cancel(&self, batch: CancelBatch) -> Result<Cancelled> {
+    async fn cancel(&self, batch: CancelBatch) -> Result<Verdicts<CancelVerdict>> {
         if batch.targets.is_empty() {
-            return Ok(Cancelled::default());
+            return Ok(Verdicts::default());
         }
         let what = (self.locks, batch);
-        let mut cancelled = self
-            .pool
+        self.pool
             .write_step(Step("cancel"), &what, |tx, (locks, batch)| Box::pin(cancels::cancel(tx, *locks, batch)))
-            .await?;
-        cancelled.ready.append(&mut self.untold.lock());
-        Ok(cancelled)
+            .await
     }
 
-    async fn replay(&self, tenant: TenantId, replays: Vec<Replay>, now: Timestamp) -> Result<Moved> {
+    async fn replay(&self, tenant: TenantId, replays: Vec<Replay>, now: Timestamp) -> Result<Verdicts<Applied>> {
         if replays.is_empty() {
-            return Ok(Moved::default());
+            return Ok(Verdicts::default());
         }
         let what = (tenant, replays, now);
         self.pool

@@ -2,7 +2,7 @@
 //! and skips.
 //!
 //! Days that are over for all states are dropped whole (`days`). What is too old in younger days, or too much, is found
-//! by a scan (`crate::retention`) and deleted, if it still is what it was. One node at a time deletes; others leave it
+//! by a scan (`crate::core::retention`) and deleted, if it still is what it was. One node at a time deletes; others leave it
 //! to that one.
 //!
 //! An execution is kept, however old, while its job's cursor has not passed it: a start from that cursor would find its
@@ -13,11 +13,12 @@ mod days;
 use super::Locks;
 use super::dead;
 use super::fold;
+use super::load::Ids;
 use super::partitions;
 use super::rows::{Columns, Texts};
-use super::sheet::{Ids, column};
-use crate::retention::{self, Found, Order, Sweep};
-use crate::sums::Sums;
+use super::write::column;
+use crate::core::retention::{self, Found, Order, Sweep};
+use crate::core::sums::Sums;
 use campanile_model::error::Result;
 use campanile_model::fault::Step;
 use campanile_model::ids::{ExecutionId, JobId};

@@ -3,10 +3,10 @@
 //! Every statement that is given ids is given the smallest and the largest of them too: only the partitions between
 //! them are looked at, whichever plan the server has kept.
 
+use super::load::Ids;
 use super::rows::{self, Columns, Texts};
-use super::sheet::Ids;
-use crate::rules::time_limit_ms;
-use crate::shard_set::ShardSet;
+use crate::core::rules::time_limit_ms;
+use crate::core::shards::ShardSet;
 use campanile_model::action::NODE_PREFIX;
 use campanile_model::execution::{Attempt, Execution, LogLine, Progress, Reason};
 use campanile_model::ids::{ExecutionId, TenantId};

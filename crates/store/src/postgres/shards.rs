@@ -4,7 +4,7 @@
 //! that have compared before it, and those that come after it see its epoch.
 
 use super::rows::Columns;
-use crate::shard_set::ShardSet;
+use crate::core::shards::ShardSet;
 use campanile_model::fault::{Bug, planted};
 use campanile_model::shard::{Epoch, ShardFence, ShardId};
 use campanile_model::store::ShardOwner;
@@ -31,10 +31,9 @@ pub(super) async fn list(pool: &Pool) -> Done<Vec<ShardOwner>> {
     found.iter().map(owner).collect()
 }
 
-/// Those of `shards` for which `fences` do not hold the current epoch, in their order. Nobody takes any of `shards`
-/// over until the transaction ends. I3: only the current epoch fires.
-pub(super) async fn lost(tx: &Tx<'_>, shards: &[ShardId], fences: &[ShardFence]) -> Done<Vec<ShardId>> {
-    let shards = ShardSet::of(shards.iter().copied());
+/// Those of `shards` for which `fences` do not hold the current epoch. Nobody takes any of them over until the transaction
+/// ends.
+pub(super) async fn lost(tx: &Tx<'_>, shards: &ShardSet, fences: &[ShardFence]) -> Done<Vec<ShardId>> {
     let ordered: Vec<i64> = shards.iter().map(|shard| i64::from(shard.0)).collect();
     let mut sql = std::borrow::Cow::from(include_str!("sql/shards/lock.sql"));
     if planted(Bug("epoch-not-held")) {
@@ -74,7 +73,7 @@ mod tests {
         let what = (shards.clone(), fences.clone(), pool.clone());
         let firing = pool.write(&what, |tx, (shards, fences, pool)| {
             Box::pin(async move {
-                assert_eq!(lost(tx, shards, fences).await?, []);
+                assert_eq!(lost(tx, &ShardSet::of(shards.iter().copied()), fences).await?, []);
                 let taking = tokio::spawn({
                     let (pool, what) = (pool.clone(), shards.clone());
                     async move { pool.write(&what, |tx, shards| Box::pin(open(tx, shards, "b"))).await }
@@ -88,7 +87,13 @@ mod tests {
         assert!(taken.iter().all(|fence| fence.epoch == Epoch(2)), "{taken:?}");
         let judge = |fences: Vec<ShardFence>| {
             let (pool, what) = (pool.clone(), (shards.clone(), fences));
-            async move { pool.write(&what, |tx, (shards, fences)| Box::pin(lost(tx, shards, fences))).await.unwrap() }
+            async move {
+                pool.write(&what, |tx, (shards, fences)| {
+                    Box::pin(async move { lost(tx, &ShardSet::of(shards.iter().copied()), fences).await })
+                })
+                .await
+                .unwrap()
+            }
         };
         assert_eq!(judge(fences).await, [3, 9, 200].map(ShardId));
         assert_eq!(judge(taken).await, []);
@@ -113,7 +118,12 @@ mod tests {
                 open(tx, &shards[..1], "b").await?;
                 let firing = tokio::spawn({
                     let (pool, what) = (pool.clone(), (shards.clone(), fences.clone()));
-                    async move { pool.write(&what, |tx, (shards, fences)| Box::pin(lost(tx, shards, fences))).await }
+                    async move {
+                        pool.write(&what, |tx, (shards, fences)| {
+                            Box::pin(async move { lost(tx, &ShardSet::of(shards.iter().copied()), fences).await })
+                        })
+                        .await
+                    }
                 });
                 tokio::time::sleep(Duration::from_millis(200)).await;
                 assert!(!firing.is_finished(), "whoever fires waits");

@@ -1,66 +1,50 @@
-//! Dead executions: their groups, and the two ways out: `replay` and `bury`.
+//! Dead executions: what `core::dead` judges by is loaded, and what it decides is written; and the groups.
 
-use super::effects::{self, Effects, Transition};
-use super::executions::{self, Found};
-use super::failure::{Done, expect_one};
-use super::overlaps;
+use super::failure::Done;
+use super::load;
 use super::rows::{Columns, Texts};
-use crate::sums::Grown;
-use campanile_model::execution::{AttemptOutcome, Reason};
-use campanile_model::ids::{ExecutionId, TenantId};
-use campanile_model::job::JobState;
-use campanile_model::lifecycle::{self, Event};
-use campanile_model::overlap::Overlap;
-use campanile_model::store::{Applied, DeadGroup, Moved, Replay};
+use super::write::{write, write_set};
+use crate::core::change;
+use crate::core::dead::{self, Target};
+use crate::core::set::{IdMap, WorkingSet};
+use crate::core::sums::Grown;
+use campanile_model::action::ActionKind;
+use campanile_model::execution::AttemptOutcome;
+use campanile_model::ids::{ExecutionId, JobId, TenantId};
+use campanile_model::job::{JobState, Priority};
+use campanile_model::store::{Applied, DeadGroup, Replay, Verdicts};
 use campanile_model::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Runs dead executions again. The last attempt gets a row of its own, since the execution's row will hold the next one; and
-/// the retry policy counts from here.
-pub(super) fn replay(connection: &Connection, tenant: TenantId, replays: &[Replay], now: Timestamp) -> Done<Moved> {
-    let mut effects = Effects::new(connection);
-    let mut moved = Moved::default();
-    for &Replay { execution, wake_at } in replays {
-        let found = match dead(connection, tenant, execution, Event::Replay)? {
-            Ok(found) => found,
-            Err(verdict) => {
-                moved.verdicts.push(verdict);
-                continue;
-            }
-        };
-        let mut replay = connection.prepare_cached(include_str!("sql/dead/replay.sql"))?;
-        // It waits for other runs of its job, whatever the policy says: neither must a replay be skipped, nor end what runs.
-        let overlap = if found.of.overlap == Overlap::Allow { Overlap::Allow } else { Overlap::BufferAll };
-        connection.prepare_cached(include_str!("sql/attempts/keep_newest.sql"))?.execute([execution.as_bytes()])?;
-        let pool = replay.query_row(
-            params![
-                execution.as_bytes(),
-                lifecycle::target(Event::Replay).code(),
-                wake_at.millis(),
-                lifecycle::sources(Event::Replay).mask(),
-                overlap.code(),
-                JobState::Deleted.code(),
-            ],
-            |row| row.get::<_, String>(0),
-        );
-        let Some(pool) = pool.optional()? else {
-            // Its job is deleted: there is nothing to run it by.
-            moved.verdicts.push(Applied::Stale { state: found.state });
-            continue;
-        };
-        left(&mut effects, &found, Event::Replay, now)?;
-        if *pool != *found.of.pool {
-            let target = Some(lifecycle::target(Event::Replay));
-            effects.count(tenant, &found.of.pool, target, None);
-            effects.count(tenant, &pool.into(), None, target);
-        }
-        moved.verdicts.push(Applied::Done);
-        moved.ready.push(overlaps::waiting(connection, execution)?);
+/// Runs dead executions again.
+pub(super) fn replay(
+    connection: &Connection,
+    tenant: TenantId,
+    replays: &[Replay],
+    now: Timestamp,
+) -> Done<Verdicts<Applied>> {
+    let mut set = load::load(connection, replays.iter().map(|replay| replay.execution))?;
+    let targets = load_targets(connection, &set)?;
+    let verdicts = dead::replay(&mut set, (tenant, replays, now), &targets)?;
+    write(connection, set, verdicts)
+}
+
+/// What is done by the jobs of these executions that are not deleted.
+fn load_targets(connection: &Connection, set: &WorkingSet<'_>) -> Done<IdMap<JobId, Target>> {
+    let mut get = connection.prepare_cached(include_str!("sql/dead/load_job.sql"))?;
+    let (mut targets, mut texts) = (IdMap::default(), Texts::default());
+    for job in set.records().map(|record| record.of.job) {
+        let mut found = get.query(params![job.as_bytes(), JobState::Deleted.code()])?;
+        let Some(row) = found.next()? else { continue };
+        let mut columns = Columns::of(row);
+        let action = columns.code("action", ActionKind::from_code)?;
+        let (target, pool) = (texts.share(columns.text()?), texts.share(columns.text()?));
+        let priority = columns.code("priority", Priority::from_code)?;
+        targets.insert(job, Target { action, target, pool, priority });
     }
-    effects.apply()?;
-    Ok(moved)
+    Ok(targets)
 }
 
 /// Gives dead executions up.
@@ -71,49 +55,10 @@ pub(super) fn bury(
     note: &str,
     now: Timestamp,
 ) -> Done<Vec<Applied>> {
-    let mut effects = Effects::new(connection);
-    let mut verdicts = Vec::with_capacity(executions.len());
-    for &execution in executions {
-        let found = match dead(connection, tenant, execution, Event::Bury)? {
-            Ok(found) => found,
-            Err(verdict) => {
-                verdicts.push(verdict);
-                continue;
-            }
-        };
-        let changed = connection.prepare_cached(include_str!("sql/dead/bury.sql"))?.execute(params![
-            execution.as_bytes(),
-            lifecycle::target(Event::Bury).code(),
-            Reason::DiscardedByUser.code(),
-            note,
-            lifecycle::sources(Event::Bury).mask(),
-        ])?;
-        expect_one(changed, execution)?;
-        left(&mut effects, &found, Event::Bury, now)?;
-        verdicts.push(Applied::Done);
-    }
-    effects.apply()?;
+    let mut set = load::load(connection, executions.iter().copied())?;
+    let verdicts = dead::bury(&mut set, (tenant, executions, now), note)?;
+    write_set(connection, set)?;
     Ok(verdicts)
-}
-
-/// An execution that `event` may happen to, or the verdict.
-fn dead(connection: &Connection, tenant: TenantId, id: ExecutionId, event: Event) -> Done<Result<Found, Applied>> {
-    let found = executions::find(connection, id, &mut Texts::default())?.filter(|found| found.of.tenant == tenant);
-    Ok(match found {
-        None => Err(Applied::Gone),
-        Some(found) if !lifecycle::sources(event).contains(found.state) => Err(Applied::Stale { state: found.state }),
-        Some(found) => Ok(found),
-    })
-}
-
-/// An execution is dead no more.
-fn left(effects: &mut Effects<'_>, found: &Found, event: Event, now: Timestamp) -> Done<()> {
-    let change = Transition { of: &found.of, from: Some(found.state), event, at: now, reason: None, attempt: None };
-    effects.note(&change)?;
-    match found.fingerprint {
-        Some(fingerprint) => shrink(effects.connection(), found.of.tenant, fingerprint, found.of.id),
-        None => Ok(()),
-    }
 }
 
 /// Writes what a batch adds to a group.
@@ -168,8 +113,8 @@ pub(super) fn adopt(connection: &Connection) -> Done<()> {
         let outcome = columns.code_or_none("outcome", AttemptOutcome::from_code)?.unwrap_or(AttemptOutcome::Failed);
         let error = columns.error()?;
         let at = columns.instant()?;
-        let cause = effects::cause(outcome, error.as_ref());
-        let fingerprint = effects::fingerprint_of(&target, &cause);
+        let cause = change::cause(outcome, error.as_ref());
+        let fingerprint = change::fingerprint_of(&target, &cause);
         let grown = groups.entry((tenant, fingerprint)).or_insert_with(|| Grown::new(&target, at));
         grown.add(id, at, &cause.kind, &cause.message);
         grouped.push((id, fingerprint));

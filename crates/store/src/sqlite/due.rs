@@ -10,7 +10,7 @@
 use super::counters;
 use super::failure::Done;
 use super::rows::{self, Columns, Texts};
-use crate::shard_set::ShardSet;
+use crate::core::shards::ShardSet;
 use campanile_model::JobId;
 use campanile_model::job::JobState;
 use campanile_model::store::{DueQuery, PlannedJob};

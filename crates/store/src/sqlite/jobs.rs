@@ -1,15 +1,15 @@
 //! Jobs: put, get, list, and what the wheel loads of them.
 
 use super::counters;
-use super::failure::{Done, Failure};
-use super::keys::{Keys, Used};
+use super::failure::Done;
+use super::keys::Keys;
 use super::rows::{self, Columns, Texts};
 use super::shards;
 use super::watches;
+use crate::core::jobs::{self as judge, Stored};
+use crate::core::shards::{ShardSet, refuse_lost};
 use crate::prefix::prefix_end;
-use crate::shard_set::ShardSet;
 use campanile_model::error::{Error, Kind};
-use campanile_model::fault::{Bug, planted};
 use campanile_model::ids::{JobId, TenantId};
 use campanile_model::job::{Job, JobState};
 use campanile_model::shard::ShardFence;
@@ -26,11 +26,7 @@ pub(super) fn put(connection: &Connection, writes: &[JobWrite]) -> Done<Vec<Put>
     for (write, seq) in writes.iter().zip(first_seq..) {
         let verdict = put.one(write, seq)?;
         if verdict == Put::Done {
-            live_change += match (write.expected, write.job.state) {
-                (Expected::Absent, state) if state != JobState::Deleted => 1,
-                (Expected::Version(_), JobState::Deleted) => -1,
-                _ => 0,
-            };
+            live_change += judge::live_change(write);
         }
         verdicts.push(verdict);
     }
@@ -68,14 +64,11 @@ impl<'c> Statements<'c> {
         if let Some(key) = &write.idempotency
             && let Some(used) = self.keys.find(job.tenant, key, job.updated_at)?
         {
-            return Ok(match used {
-                Used::Same(answer) => Put::Replayed(answer),
-                Used::Other => Put::KeyReused,
-            });
+            return Ok(judge::replayed(used));
         }
         let verdict = match write.expected {
-            Expected::Absent => self.insert(job, seq)?,
-            Expected::Version(version) => self.update(job, version, seq)?,
+            Expected::Absent => self.insert(write, seq)?,
+            Expected::Version(version) => self.update(write, version, seq)?,
         };
         if verdict == Put::Done {
             watches::job_written(self.connection, job)?;
@@ -83,41 +76,31 @@ impl<'c> Statements<'c> {
                 insert_skip(&mut self.put_skip, skip)?;
             }
         }
-        // Truxify#2869: a refusal is remembered as the answer.
-        if let Some(key) = write.idempotency.as_ref().filter(|_| verdict == Put::Done || planted(Bug("refusal-kept"))) {
+        if let Some(key) = write.idempotency.as_ref().filter(|_| judge::is_remembered(&verdict)) {
             self.keys.remember(job.tenant, key)?;
         }
         Ok(verdict)
     }
 
-    fn insert(&mut self, job: &Job, seq: u64) -> Done<Put> {
-        bind_job(&mut self.insert, job, seq)?;
+    /// Inserts first: nearly always nothing is in the way, and then the unique indexes have judged.
+    fn insert(&mut self, write: &JobWrite, seq: u64) -> Done<Put> {
+        bind_job(&mut self.insert, &write.job, seq)?;
         if self.insert.raw_execute()? == 1 {
             return Ok(Put::Done);
         }
-        if let Some(id) = self.live(job)? {
-            return Ok(Put::NameTaken { id });
+        let (stored, named) = (self.stored(&write.job)?, self.live(&write.job)?);
+        match judge::judge(write, stored.as_ref(), named) {
+            Put::Done => Err(Error::new(Kind::Bug, format!("job {} was not inserted", write.job.id)).into()),
+            refused => Ok(refused),
         }
-        // The id itself is taken, by a job of another name or a deleted one.
-        let version = self.get_guard.query_row([job.id.as_bytes()], |row| row.get(1))?;
-        Ok(Put::Stale { version })
     }
 
-    fn update(&mut self, job: &Job, expected: u32, seq: u64) -> Done<Put> {
-        let guard = self.get_guard.query_row([job.id.as_bytes()], |row| {
-            Ok((row.get::<_, u32>(0)?, row.get::<_, u32>(1)?, row.get::<_, u8>(2)?))
-        });
-        let Some((tenant, version, state)) = guard.optional()? else { return Ok(Put::Gone) };
-        if tenant != job.tenant.0 || state == JobState::Deleted.code() {
-            return Ok(Put::Gone);
-        }
-        if version != expected {
-            return Ok(Put::Stale { version });
-        }
-        if job.state != JobState::Deleted
-            && let Some(id) = self.live(job)?.filter(|&id| id != job.id)
-        {
-            return Ok(Put::NameTaken { id });
+    fn update(&mut self, write: &JobWrite, expected: u32, seq: u64) -> Done<Put> {
+        let job = &write.job;
+        let (stored, named) = (self.stored(job)?, self.live(job)?);
+        let verdict = judge::judge(write, stored.as_ref(), named);
+        if verdict != Put::Done {
+            return Ok(verdict);
         }
         bind_job(&mut self.update, job, seq)?;
         self.update.raw_bind_parameter(40, expected)?;
@@ -125,6 +108,15 @@ impl<'c> Statements<'c> {
             1 => Ok(Put::Done),
             _ => Err(Error::new(Kind::Bug, format!("job {} changed under its writer", job.id)).into()),
         }
+    }
+
+    fn stored(&mut self, job: &Job) -> Done<Option<Stored<'static>>> {
+        let mut found = self.get_guard.query([job.id.as_bytes()])?;
+        let Some(row) = found.next()? else { return Ok(None) };
+        let mut columns = Columns::of(row);
+        let (tenant, version) = (columns.tenant()?, columns.next()?);
+        let state = columns.code("job state", JobState::from_code)?;
+        Ok(Some(Stored { tenant, version, state, name: columns.next::<String>()?.into() }))
     }
 
     fn live(&mut self, job: &Job) -> Done<Option<JobId>> {
@@ -265,11 +257,7 @@ pub(super) fn load_changed(connection: &Connection, since: ChangeSeq, limit: usi
 /// Moves cursors forward.
 pub(super) fn advance(connection: &Connection, fences: &[ShardFence], cursors: &[CursorMove]) -> Done<()> {
     let shards = ShardSet::of(cursors.iter().map(|cursor| campanile_model::shard::shard_of(cursor.job)));
-    let lost = shards::lost(connection, &shards, fences)?;
-    if let Some(shard) = lost.first() {
-        let message = format!("epoch lost: shard {} and {} others have another owner", shard.0, lost.len() - 1);
-        return Err(Failure::Ours(Error::new(Kind::Conflict, message).with_code("epoch_lost")));
-    }
+    refuse_lost(&shards::lost(connection, &shards, fences)?)?;
     let mut advance = connection.prepare_cached(include_str!("sql/jobs/advance.sql"))?;
     // In key order, so that neighbours share pages.
     let mut ordered: Vec<&CursorMove> = cursors.iter().collect();

@@ -13,7 +13,6 @@ use campanile_model::notify::{Endpoint, EventKind};
 use rusqlite::Connection;
 use std::cell::RefCell;
 use std::collections::HashSet;
-use std::rc::Rc;
 
 thread_local! {
     static KNOWN: RefCell<Option<Known>> = const { RefCell::new(None) };
@@ -21,7 +20,7 @@ thread_local! {
 
 /// What is in the tables.
 pub(super) struct Known {
-    endpoints: Vec<Rc<Endpoint>>,
+    endpoints: Vec<Endpoint>,
     /// The kinds that anybody wants.
     wanted: u8,
     /// Jobs that must succeed in every period.
@@ -34,21 +33,27 @@ pub(super) struct Known {
 
 impl Known {
     fn read(connection: &Connection) -> Done<Self> {
-        let endpoints: Vec<_> = endpoints::list_all(connection)?.into_iter().map(Rc::new).collect();
+        let endpoints = endpoints::list_all(connection)?;
         let wanted = endpoints.iter().fold(0, |mask, endpoint| mask | endpoints::mask(&endpoint.events));
         let (expected, failing) = (watches::list_expected(connection)?, watches::list_failing(connection)?);
         // What this transaction wrote before the first question is part of it.
         Ok(Self { endpoints, wanted, expected, failing, changed: true })
     }
 
-    /// Whether anybody wants to hear of `kind`.
-    pub(super) fn is_wanted(&self, tenant: TenantId, kind: EventKind) -> bool {
-        self.wanted & (1 << kind.code()) != 0 && self.wanting(tenant, kind).next().is_some()
+    /// Whether nothing is expected of jobs, none fails, and nobody wants events: then a completion needs to know no more.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.endpoints.is_empty() && self.expected.is_empty() && self.failing.is_empty()
     }
 
-    /// Who wants to hear of `kind`.
-    pub(super) fn wanting(&self, tenant: TenantId, kind: EventKind) -> impl Iterator<Item = &Rc<Endpoint>> {
-        self.endpoints.iter().filter(move |endpoint| endpoint.tenant == tenant && endpoint.events.contains(&kind))
+    /// Whether anybody wants events of this kind.
+    pub(super) fn is_wanted(&self, tenant: TenantId, kind: EventKind) -> bool {
+        let wants = |endpoint: &Endpoint| endpoint.tenant == tenant && endpoint.events.contains(&kind);
+        self.wanted & (1 << kind.code()) != 0 && self.endpoints.iter().any(wants)
+    }
+
+    /// Who wants events at all.
+    pub(super) fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
+        self.endpoints.iter()
     }
 }
 

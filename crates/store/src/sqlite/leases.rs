@@ -1,11 +1,11 @@
-//! Leases: how long attempts keep their executions, who asks for more, and whose are over. And waiting executions that are
-//! told to wait longer.
+//! Leases: what `core::lease` judges by is loaded, and what it decides is written; and whose leases are over.
 
-use super::executions;
 use super::failure::Done;
-use super::progress;
+use super::load;
 use super::rows::{self, Columns, Texts};
-use crate::rules::{prolonged, time_limit_ms};
+use super::write::write_set;
+use crate::core::lease;
+use crate::core::rules::time_limit_ms;
 use campanile_model::action::NODE_PREFIX;
 use campanile_model::execution::Reason;
 use campanile_model::fault::{Bug, planted};
@@ -18,74 +18,24 @@ use std::collections::HashSet;
 
 /// Moves the wake-up of waiting executions.
 pub(super) fn defer(connection: &Connection, deferrals: &[Deferral]) -> Done<Vec<Applied>> {
-    let mut defer = connection.prepare_cached(include_str!("sql/executions/defer.sql"))?;
-    let mut verdicts = Vec::with_capacity(deferrals.len());
-    for deferral in deferrals {
-        let changed = defer.execute(params![
-            deferral.execution.as_bytes(),
-            deferral.wake_at.millis(),
-            deferral.reason.code(),
-            lifecycle::sources(Event::Claim).mask(),
-            deferral.attempt,
-        ])?;
-        verdicts.push(match changed {
-            1 => Applied::Done,
-            _ => executions::find(connection, deferral.execution, &mut Texts::default())?
-                .map_or(Applied::Gone, |found| Applied::Stale { state: found.state }),
-        });
-    }
+    let mut set = load::load(connection, deferrals.iter().map(|deferral| deferral.execution))?;
+    let verdicts = lease::defer(&mut set, deferrals)?;
+    write_set(connection, set)?;
     Ok(verdicts)
 }
 
-/// The states in which an attempt runs, and so may be prolonged.
-const RUNS: u16 = lifecycle::sources(Event::Succeed).mask();
-
-/// Prolongs leases, and keeps what attempts tell about themselves.
+/// Prolongs leases, and keeps what attempts report.
 pub(super) fn extend(connection: &Connection, extensions: &[Extension]) -> Done<Vec<Extended>> {
-    let mut get = connection.prepare_cached(include_str!("sql/attempts/get_running.sql"))?;
-    let mut extend = connection.prepare_cached(include_str!("sql/attempts/extend.sql"))?;
-    let mut texts = Texts::default();
-    let mut verdicts = Vec::with_capacity(extensions.len());
-    for extension in extensions {
-        let found = {
-            let mut found = get.query([extension.execution.as_bytes()])?;
-            found.next()?.map(|row| running(row, &mut texts)).transpose()?
-        };
-        let attempt = match found {
-            None => {
-                verdicts.push(Extended::Gone);
-                continue;
-            }
-            Some(Err(state)) => {
-                verdicts.push(Extended::Stale { state });
-                continue;
-            }
-            Some(Ok(attempt)) => attempt,
-        };
-        let its_own = match extension.fence {
-            // Sketch S12: the same name is not the same attempt.
-            Some(fence) if !planted(Bug("compared-by-worker-name")) => fence == attempt.fence.fence,
-            _ => extension.worker == attempt.worker,
-        };
-        if !its_own {
-            verdicts.push(Extended::Stale { state: lifecycle::target(Event::Claim) });
-            continue;
-        }
-        let fence = attempt.fence.fence;
-        if let Some(told) = &extension.progress {
-            progress::put(connection, extension.execution, fence, told)?;
-        }
-        progress::log(connection, extension.execution, fence, &extension.logs)?;
-        let until = attempt.lease_until;
-        let runs = (attempt.started_at, attempt.timeout_ms);
-        verdicts.push(match prolonged(extension, runs, attempt.cancel_requested.map(|(_, reason)| reason)) {
-            Err(reason) => Extended::Cancel { until, reason },
-            Ok(wanted) => {
-                let key = params![extension.execution.as_bytes(), RUNS, fence as i64, wanted.millis()];
-                Extended::Until(Timestamp::from_millis(extend.query_row(key, |row| row.get(0))?))
-            }
-        });
-    }
+    let mut set = load::load(connection, extensions.iter().map(|extension| extension.execution))?;
+    let running = set.records().filter(|record| record.runs());
+    let (jobs, replayed): (Vec<_>, Vec<_>) =
+        running.map(|record| (record.of.job, (record.of.id, record.attempts_from))).unzip();
+    load::load_offers(connection, &mut set, jobs)?;
+    load::load_first_starts(connection, &mut set, replayed.into_iter().filter(|(_, from)| *from > 0))?;
+    let logging = extensions.iter().filter(|extension| !extension.logs.is_empty());
+    set.reports = load::load_reports(connection, logging.map(|extension| extension.execution))?;
+    let verdicts = lease::extend(&mut set, extensions)?;
+    write_set(connection, set)?;
     Ok(verdicts)
 }
 

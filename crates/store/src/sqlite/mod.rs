@@ -29,18 +29,19 @@ mod jobs;
 mod due;
 mod pulse;
 mod shards;
+mod load;
+mod write;
+mod cache;
 mod executions;
 mod history;
 mod claims;
 mod attempts;
 mod leases;
-mod overlaps;
 mod capacities;
 mod cancels;
 mod dead;
 mod progress;
 mod effects;
-mod remembered;
 mod keys;
 mod counters;
 mod listing;
@@ -67,10 +68,10 @@ use campanile_model::operation::{Operation, OperationState};
 use campanile_model::shard::{ShardFence, ShardId};
 use campanile_model::stats::{Rollup, StatsQuery};
 use campanile_model::store::{
-    Answer, Applied, CancelBatch, Cancelled, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DeadGroup,
+    Answer, Applied, CancelBatch, CancelVerdict, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DeadGroup,
     Deferral, DueQuery, ExecutionPage, ExecutionQuery, Extended, Extension, FireBatch, FireVerdict, JobKey, JobQuery,
-    JobWrite, Moved, Page, PlannedJob, Pruned, Pulse, Put, Replay, Retention, RunningAttempt, ShardOwner, Skip, Store,
-    StoreStatus, Waiting, WaitingQuery,
+    JobWrite, Page, PlannedJob, Pruned, Pulse, Put, Replay, Retention, RunningAttempt, ShardOwner, Skip, Store,
+    StoreStatus, Verdicts, Waiting, WaitingQuery,
 };
 use campanile_model::time::Timestamp;
 use checkpointer::Checkpointer;
@@ -134,8 +135,6 @@ pub struct SqliteStore {
     readers: Readers,
     writer: Writer,
     due: Arc<due::Rest>,
-    /// Executions that got their turn by a verb that cannot tell: the next one that can does.
-    untold: Mutex<Vec<Waiting>>,
     pruned: Mutex<prune::Progress>,
     location: Arc<str>,
     _lock: Option<Lock>,
@@ -162,7 +161,6 @@ impl SqliteStore {
             readers,
             writer,
             due: Arc::default(),
-            untold: Mutex::default(),
             pruned: Mutex::default(),
             location,
             _lock: Some(lock),
@@ -179,25 +177,17 @@ impl SqliteStore {
         connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
         migrations::migrate(&connection, &location)?;
         known::forget();
-        remembered::forget();
+        cache::forget();
         let connection = Arc::new(Mutex::new(connection));
         Ok(Self {
             _checkpointer: None,
             readers: Readers::inline(connection.clone(), location.clone()),
             writer: Writer::inline(connection, location.to_string()),
             due: Arc::default(),
-            untold: Mutex::default(),
             pruned: Mutex::default(),
             location,
             _lock: None,
         })
-    }
-
-    /// Keeps what got its turn until somebody can be told.
-    fn tell_later(&self, ready: Vec<Waiting>) {
-        if !ready.is_empty() {
-            self.untold.lock().extend(ready);
-        }
     }
 
     /// Limits the size of the file, as a full disk would. For tests.
@@ -362,13 +352,12 @@ impl Store for SqliteStore {
 
     async fn fire(&self, batch: FireBatch) -> Result<FireVerdict> {
         if batch.fires.is_empty() && batch.skips.is_empty() {
-            return Ok(FireVerdict::Fired(Vec::new()));
+            return Ok(FireVerdict::Fired(Verdicts::default()));
         }
         let rows = batch.fires.len() + batch.skips.len();
-        let (verdict, ready) = self.writer.step(Step("fire"), rows, move |c| executions::fire(c, &batch)).await?;
-        self.tell_later(ready);
+        let verdict = self.writer.step(Step("fire"), rows, move |c| executions::fire(c, &batch)).await?;
         if let FireVerdict::Fired(fired) = &verdict {
-            self.writer.note_fires(fired.len());
+            self.writer.note_fires(fired.verdicts.len());
         }
         Ok(verdict)
     }
@@ -385,14 +374,11 @@ impl Store for SqliteStore {
         self.readers.run(move |c| executions::load_waiting(c, &query)).await
     }
 
-    async fn claim(&self, claims: Vec<Claim>) -> Result<Vec<Claimed>> {
+    async fn claim(&self, claims: Vec<Claim>) -> Result<Verdicts<Claimed>> {
         if claims.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Verdicts::default());
         }
-        let (verdicts, ready) =
-            self.writer.step(Step("claim"), claims.len(), move |c| claims::claim(c, &claims)).await?;
-        self.tell_later(ready);
-        Ok(verdicts)
+        self.writer.step(Step("claim"), claims.len(), move |c| claims::claim(c, &claims)).await
     }
 
     async fn defer(&self, deferrals: Vec<Deferral>) -> Result<Vec<Applied>> {
@@ -409,16 +395,13 @@ impl Store for SqliteStore {
         self.writer.step(Step("extend"), extensions.len(), move |c| leases::extend(c, &extensions)).await
     }
 
-    async fn complete(&self, completions: Vec<Completion>) -> Result<Moved> {
+    async fn complete(&self, completions: Vec<Completion>) -> Result<Verdicts<Applied>> {
         if completions.is_empty() {
-            return Ok(Moved::default());
+            return Ok(Verdicts::default());
         }
-        let mut moved = self
-            .writer
+        self.writer
             .step(crate::step::of(&completions), completions.len(), move |c| attempts::complete(c, &completions))
-            .await?;
-        moved.ready.append(&mut self.untold.lock());
-        Ok(moved)
+            .await
     }
 
     async fn load_running(&self, executions: &[ExecutionId]) -> Result<Vec<Option<RunningAttempt>>> {
@@ -435,21 +418,20 @@ impl Store for SqliteStore {
         self.readers.run(move |c| leases::load_orphans(c, &live_nodes, limit)).await
     }
 
-    async fn cancel(&self, batch: CancelBatch) -> Result<Cancelled> {
+    async fn cancel(&self, batch: CancelBatch) -> Result<Verdicts<CancelVerdict>> {
         if batch.targets.is_empty() {
-            return Ok(Cancelled::default());
+            return Ok(Verdicts::default());
         }
         let births = cancels::births(&batch);
-        let mut cancelled =
+        let cancelled =
             self.writer.step(Step("cancel"), batch.targets.len(), move |c| cancels::cancel(c, &batch)).await?;
         self.writer.note_fires(births);
-        cancelled.ready.append(&mut self.untold.lock());
         Ok(cancelled)
     }
 
-    async fn replay(&self, tenant: TenantId, replays: Vec<Replay>, now: Timestamp) -> Result<Moved> {
+    async fn replay(&self, tenant: TenantId, replays: Vec<Replay>, now: Timestamp) -> Result<Verdicts<Applied>> {
         if replays.is_empty() {
-            return Ok(Moved::default());
+            return Ok(Verdicts::default());
         }
         self.writer.step(Step("replay"), replays.len(), move |c| dead::replay(c, tenant, &replays, now)).await
     }

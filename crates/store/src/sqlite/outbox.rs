@@ -1,52 +1,42 @@
-//! The outbox: events, written in the transaction of what they tell of, once per endpoint that wants them; and what
-//! became of their deliveries.
-//!
-//! `wants` and `emit` are on the path of every completion. Where nobody wants to hear, they cost a comparison.
+//! The outbox: events, as they are written; which there are is in `core::outbox`. And what became of their deliveries.
 
 use super::failure::Done;
 use super::known;
 use super::rows::Columns;
-use crate::event::{Happened, data};
-use campanile_model::ids::{EndpointId, ExecutionId, TenantId};
+use crate::core::outbox::{Named, Outbox, Subscriber};
+use campanile_model::ids::{EndpointId, ExecutionId, JobId, TenantId};
 use campanile_model::notify::{Delivery, DeliveryState, Endpoint, EventKind, Tried};
 use campanile_model::store::Page;
 use campanile_model::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use std::rc::Rc;
 
-/// Whether anybody wants to hear of `kind`: worth asking before the facts are gathered.
-pub(super) fn wants(connection: &Connection, tenant: TenantId, kind: EventKind) -> Done<bool> {
-    known::ask(connection, |known| known.is_wanted(tenant, kind))
+/// Loads who wants the events that may be sent: whose, of which job, and which.
+pub(super) fn load_wanting(connection: &Connection, may: &[(TenantId, JobId, EventKind)]) -> Done<Outbox> {
+    let mut outbox = Outbox::default();
+    let is_wanted = |known: &known::Known| may.iter().any(|(tenant, _, kind)| known.is_wanted(*tenant, *kind));
+    if !known::ask(connection, is_wanted)? {
+        return Ok(outbox);
+    }
+    outbox.endpoints = known::ask(connection, |known| known.endpoints().map(Subscriber::of).collect())?;
+    let mut get_job = connection.prepare_cached(include_str!("sql/outbox/get_job.sql"))?;
+    for job in outbox.wanted_jobs(may) {
+        let named = get_job.query_row([job.as_bytes()], |row| Ok(Named { name: row.get(0)?, tags: row.get(1)? }));
+        outbox.jobs.extend(named.optional()?.map(|named| (job, named)));
+    }
+    Ok(outbox)
 }
 
-/// Writes an event for every endpoint that wants it.
-pub(super) fn emit(connection: &Connection, happened: &Happened<'_>) -> Done<()> {
-    let Happened { tenant, kind, job, .. } = *happened;
-    let wanting: Vec<Rc<Endpoint>> = known::ask(connection, |known| {
-        let of_job = |endpoint: &&Rc<Endpoint>| endpoint.job.is_none_or(|only| only == job);
-        known.wanting(tenant, kind).filter(of_job).cloned().collect()
-    })?;
-    if wanting.is_empty() {
-        return Ok(());
-    }
-    let mut get_job = connection.prepare_cached(include_str!("sql/outbox/get_job.sql"))?;
-    let found = get_job.query_row([job.as_bytes()], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)));
-    let Some((job_name, tags)) = found.optional()? else { return Ok(()) };
-    let data = data(happened, &job_name);
-    let mut insert = connection.prepare_cached(include_str!("sql/outbox/insert.sql"))?;
-    for endpoint in wanting {
-        // Tags are stored a line each.
-        if endpoint.tag.as_ref().is_some_and(|wanted| tags.split('\n').all(|tag| tag != wanted)) {
-            continue;
-        }
-        insert.execute(params![
-            tenant.0,
-            endpoint.id.as_bytes(),
-            kind.code(),
-            job.as_bytes(),
-            happened.execution.as_ref().map(ExecutionId::as_bytes),
-            happened.at.millis(),
-            data,
+/// Writes events.
+pub(super) fn write(connection: &Connection, outbox: &Outbox) -> Done<()> {
+    for event in &outbox.events {
+        connection.prepare_cached(include_str!("sql/outbox/insert.sql"))?.execute(params![
+            event.tenant.0,
+            event.endpoint.as_bytes(),
+            event.kind.code(),
+            event.job.as_bytes(),
+            event.execution.as_ref().map(ExecutionId::as_bytes),
+            event.at.millis(),
+            event.data,
             DeliveryState::Waiting.code(),
         ])?;
     }

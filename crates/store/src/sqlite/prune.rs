@@ -1,19 +1,20 @@
 //! Pruning: final executions beyond their retention, with everything that hangs on them; and old deliveries, rollups
 //! and skips.
 //!
-//! A reader scans for what is beyond its retention (`crate::retention`), and the writer deletes what it found, if it
+//! A reader scans for what is beyond its retention (`crate::core::retention`), and the writer deletes what it found, if it
 //! still is what it was.
 //!
 //! An execution is kept, however old, while its job's cursor has not passed it: a start from that cursor would find its
 //! instant without an execution, and run it again.
 
 use super::dead;
-use super::effects::Effects;
 use super::failure::Done;
 use super::history;
 use super::rows::Columns;
-use crate::retention::Sweep;
-pub(super) use crate::retention::{Found, Order, Progress};
+use super::write::write_effects;
+use crate::core::effects::Effects;
+use crate::core::retention::Sweep;
+pub(super) use crate::core::retention::{Found, Order, Progress};
 use campanile_model::ids::ExecutionId;
 use campanile_model::lifecycle::State;
 use campanile_model::store::{Keep, Pruned};
@@ -66,7 +67,7 @@ const DEPENDENT_ROWS_MAX: usize = 16 * 1_024;
 /// Deletes what was found, and other rows that are too old: as many rows as `limit` leaves. Says too whether all of
 /// what was found is deleted, so that the next scan goes on behind it.
 pub(super) fn delete(connection: &Connection, order: &Order, found: &Found) -> Done<(Pruned, bool)> {
-    let mut effects = Effects::new(connection);
+    let mut effects = Effects::default();
     let (mut executions, mut dependent) = (0, 0);
     for &(id, state) in &found.victims {
         if dependent >= DEPENDENT_ROWS_MAX {
@@ -77,7 +78,7 @@ pub(super) fn delete(connection: &Connection, order: &Order, found: &Found) -> D
             dependent += rows;
         }
     }
-    effects.apply()?;
+    write_effects(connection, &effects)?;
     if let Some((newest, _)) = found.victims.iter().max_by_key(|(id, _)| *id) {
         history::note_pruned(connection, *newest)?;
     }
@@ -103,7 +104,7 @@ pub(super) fn delete(connection: &Connection, order: &Order, found: &Found) -> D
 /// Deletes one execution, if it is still in this state, and everything that hangs on it: so many rows.
 fn delete_execution(
     connection: &Connection,
-    effects: &mut Effects<'_>,
+    effects: &mut Effects,
     id: ExecutionId,
     state: State,
 ) -> Done<Option<usize>> {
@@ -116,7 +117,7 @@ fn delete_execution(
     let fingerprint = columns.number_or_none()?;
     // The statement is done when it has no more rows.
     deleted.next()?;
-    effects.count(tenant, &pool, Some(state), None);
+    effects.sums.count(tenant, &pool, Some(state), None);
     if let Some(fingerprint) = fingerprint.filter(|_| state == State::Dead) {
         dead::shrink(connection, tenant, fingerprint, id)?;
     }

@@ -38,11 +38,6 @@ impl<'r, 's> Columns<'r, 's> {
         self.at += count;
     }
 
-    pub(super) fn back(&mut self, count: usize) -> &mut Self {
-        self.at -= count;
-        self
-    }
-
     pub(super) fn text(&mut self) -> Done<&'r str> {
         self.at += 1;
         self.row.get_ref(self.at - 1)?.as_str().map_err(|_| Failure::corrupt("text"))

@@ -2,7 +2,7 @@
 
 use super::failure::Done;
 use super::rows::Columns;
-use crate::shard_set::ShardSet;
+use crate::core::shards::ShardSet;
 use campanile_model::limits::SHARDS;
 use campanile_model::shard::{Epoch, ShardFence, ShardId};
 use campanile_model::store::ShardOwner;

@@ -1,90 +1,67 @@
-//! Watches: what jobs are expected to do, as instants by which it must have happened.
-//!
-//! An execution is watched from its fire until it starts (`started`) and ends (`ended`); a job with `success_every` has one
-//! watch that each success moves on (`succeeded`). A watch that is still there at its instant is broken: `break_due`
-//! tells so, and the job counts as failing until it succeeds again. All of it happens in the transactions of the state
-//! changes, and costs a look into a set where nothing is watched.
+//! Watches, as they are loaded and written; what becomes of them is in `core::watches`. Where nothing is watched, they cost a look
+//! into a set.
 
-use super::failure::{Done, Failure};
+use super::failure::Done;
 use super::known;
 use super::outbox;
 use super::rows::{self, Columns};
-use crate::event::{Facts, Happened};
-use crate::rules::{after, watched, widths};
-use campanile_model::ids::{ExecutionId, JobId, TenantId};
+use crate::core::watches::{DueSuccess, Watches, broken_jobs, report_broken, success_expected};
+use campanile_model::ids::{JobId, TenantId};
 use campanile_model::job::{Job, JobState};
 use campanile_model::notify::{Broken, EventKind, WatchKind};
 use campanile_model::schedule::Schedule;
-use campanile_model::store::Fire;
 use campanile_model::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashSet;
 
-/// Watches a fire, new or made again by a newer version of its job.
-pub(super) fn begin(connection: &Connection, fire: &Fire) -> Done<()> {
-    if watched(&fire.expect) == 0 {
-        return Ok(());
+/// Loads what is expected of jobs that succeed, and which of those that end are failing.
+pub(super) fn load(connection: &Connection, succeeding: &[JobId], ending: &[JobId]) -> Done<Watches> {
+    let mut watches = Watches::default();
+    let known = |jobs: &[JobId], of: fn(&known::Known) -> &HashSet<JobId>| {
+        known::ask(connection, |known| jobs.iter().filter(|job| of(known).contains(job)).copied().collect::<Vec<_>>())
+    };
+    for job in known(succeeding, |known| &known.expected)? {
+        let mut get = connection.prepare_cached(include_str!("sql/watches/get_success.sql"))?;
+        let found = get.query_row([job.as_bytes()], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?)));
+        if let Some((every_ms, due_at)) = found.optional()? {
+            watches.insert_success(job, every_ms as u64, Timestamp::from_millis(due_at));
+        }
     }
-    let (execution, job) = (fire.dispatch.execution, fire.dispatch.job);
-    // An older version may have expected something else.
-    ended(connection, execution)?;
-    let mut insert = connection.prepare_cached(include_str!("sql/watches/insert.sql"))?;
-    for (kind, width) in widths(&fire.expect) {
-        let due_at = after(fire.dispatch.fire_at, width);
-        let tenant = fire.dispatch.tenant.0;
-        insert.execute(params![execution.as_bytes(), kind.code(), job.as_bytes(), tenant, due_at.millis()])?;
+    for job in known(ending, |known| &known.failing)? {
+        let mut get = connection.prepare_cached(include_str!("sql/watches/get_failing.sql"))?;
+        let found = get.query_row([job.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)));
+        if let Some((tenant, since)) = found.optional()? {
+            watches.insert_failing(job, TenantId(tenant), Timestamp::from_millis(since));
+        }
     }
-    Ok(())
+    Ok(watches)
 }
 
-/// The first attempt of a watched execution starts.
-pub(super) fn started(connection: &Connection, execution: ExecutionId) -> Done<()> {
-    let mut delete = connection.prepare_cached(include_str!("sql/watches/delete.sql"))?;
-    delete.execute(params![execution.as_bytes(), WatchKind::Start.code()])?;
-    Ok(())
-}
-
-/// A watched execution reaches a final state.
-pub(super) fn ended(connection: &Connection, execution: ExecutionId) -> Done<()> {
-    connection.prepare_cached(include_str!("sql/watches/delete_all.sql"))?.execute([execution.as_bytes()])?;
-    Ok(())
-}
-
-/// A job succeeds: its next success is expected a period from now, and if it was failing, it has recovered. For every success,
-/// watched or not: a look into two sets that are mostly empty.
-pub(super) fn succeeded(connection: &Connection, job: JobId, execution: ExecutionId, now: Timestamp) -> Done<()> {
-    let (expected, failing) =
-        known::ask(connection, |known| (known.expected.contains(&job), known.failing.contains(&job)))?;
-    if expected {
-        let mut move_on = connection.prepare_cached(include_str!("sql/watches/move_success.sql"))?;
-        move_on.execute(params![job.as_bytes(), now.millis()])?;
+/// Writes what became of watches.
+pub(super) fn write(connection: &Connection, watches: &Watches) -> Done<()> {
+    for execution in &watches.started {
+        let mut delete = connection.prepare_cached(include_str!("sql/watches/delete.sql"))?;
+        delete.execute(params![execution.as_bytes(), WatchKind::Start.code()])?;
     }
-    if failing && let Some((tenant, since)) = forget_failing(connection, job)? {
-        let facts = Facts::Recovered { since };
-        let execution = Some(execution);
-        outbox::emit(connection, &Happened { tenant, kind: EventKind::Recovered, job, execution, at: now, facts })?;
+    // What begins anew ends first.
+    for execution in &watches.ended {
+        connection.prepare_cached(include_str!("sql/watches/delete_all.sql"))?.execute([execution.as_bytes()])?;
     }
-    Ok(())
+    for ((execution, kind), (job, tenant, until)) in &watches.begun {
+        let mut insert = connection.prepare_cached(include_str!("sql/watches/insert.sql"))?;
+        insert.execute(params![execution.as_bytes(), kind, job.as_bytes(), tenant.0, until.millis()])?;
+    }
+    move_success(connection, &watches.moved())?;
+    for job in watches.recovered() {
+        forget_failing(connection, job)?;
+    }
+    insert_failing(connection, &watches.newly_failing())
 }
 
-/// An execution of a job is dead, or an expectation was not met.
-pub(super) fn failed(connection: &Connection, tenant: TenantId, job: JobId, since: Timestamp) -> Done<()> {
-    if known::ask(connection, |known| known.failing.contains(&job))? {
-        return Ok(());
-    }
-    let mut insert = connection.prepare_cached(include_str!("sql/watches/insert_failing.sql"))?;
-    insert.execute(params![job.as_bytes(), tenant.0, since.millis()])?;
-    known::change(connection, |known| known.failing.insert(job))?;
-    Ok(())
-}
-
-/// A job is written: its success is watched as long as it is active, from its start on. Another period begins anew.
+/// A job is written: its success is watched as long as it is active.
 pub(super) fn job_written(connection: &Connection, job: &Job) -> Done<()> {
-    let every_ms = job.expect.success_every_ms.filter(|_| job.state == JobState::Active);
-    if let Some(every_ms) = every_ms {
+    if let Some((every_ms, due_at)) = success_expected(job) {
         let mut put = connection.prepare_cached(include_str!("sql/watches/put_success.sql"))?;
-        let from = job.window.starts_at.map_or(job.updated_at, |start| start.max(job.updated_at));
-        let due_at = after(from, every_ms);
         put.execute(params![job.id.as_bytes(), job.tenant.0, every_ms as i64, due_at.millis()])?;
         known::change(connection, |known| known.expected.insert(job.id))?;
     } else if known::ask(connection, |known| known.expected.contains(&job.id))? {
@@ -96,7 +73,7 @@ pub(super) fn job_written(connection: &Connection, job: &Job) -> Done<()> {
     Ok(())
 }
 
-/// Ends watches whose instant has come, and tells of them.
+/// Ends watches whose instant has come, and sends that.
 pub(super) fn break_due(connection: &Connection, now: Timestamp, limit: usize) -> Done<Vec<Broken>> {
     let due = due_executions(connection, now, limit)?;
     let mut broken = Vec::with_capacity(due.len());
@@ -110,14 +87,12 @@ pub(super) fn break_due(connection: &Connection, now: Timestamp, limit: usize) -
             broken.push(watch);
         }
     }
-    broken.extend(rearm_jobs(connection, now, limit - broken.len().min(limit))?);
-    broken.sort_by_key(|watch| watch.due_at);
-    for watch in &broken {
-        let Broken { tenant, job, execution, kind, due_at } = *watch;
-        let facts = Facts::Broken { expectation: kind, due_at };
-        outbox::emit(connection, &Happened { tenant, kind: EventKind::Late, job, execution, at: now, facts })?;
-        failed(connection, tenant, job, due_at)?;
-    }
+    broken.extend(break_jobs(connection, now, limit - broken.len().min(limit))?);
+    let may: Vec<_> = broken.iter().map(|watch| (watch.tenant, watch.job, EventKind::Late)).collect();
+    let mut outbox = outbox::load_wanting(connection, &may)?;
+    let failed = report_broken(&mut broken, &mut outbox, now);
+    outbox::write(connection, &outbox)?;
+    insert_failing(connection, &failed)?;
     Ok(broken)
 }
 
@@ -138,33 +113,50 @@ fn due_executions(connection: &Connection, now: Timestamp, limit: usize) -> Done
     Ok(due)
 }
 
-/// Moves the watches of jobs that had no success in their period to the end of the period that runs now. A job whose schedule is
-/// over is watched no more: there was its last success, or it is dead and that was told.
-fn rearm_jobs(connection: &Connection, now: Timestamp, limit: usize) -> Done<Vec<Broken>> {
+/// Moves the watches of jobs that had no success in their period.
+fn break_jobs(connection: &Connection, now: Timestamp, limit: usize) -> Done<Vec<Broken>> {
     let unscheduled = rows::encode_schedule(&Schedule::None);
     let mut load = connection.prepare_cached(include_str!("sql/watches/load_due_success.sql"))?;
     let mut found = load.query(params![now.millis(), limit as i64, unscheduled])?;
-    let (mut due, mut over) = (Vec::new(), Vec::new());
+    let mut due = Vec::new();
     while let Some(row) = found.next()? {
         let mut columns = Columns::of(row);
-        let (job, tenant) = (columns.job_id()?, columns.tenant()?);
-        let (every_ms, due_at) = (columns.number()?, columns.instant()?);
-        if !columns.next::<bool>()? {
-            over.push(job);
-            continue;
-        }
-        let periods = now.ms_since(due_at).checked_div(every_ms).ok_or_else(|| Failure::corrupt("period"))? + 1;
-        let next = after(due_at, periods.saturating_mul(every_ms));
-        due.push((Broken { tenant, job, execution: None, kind: WatchKind::Success, due_at }, next));
+        due.push(DueSuccess {
+            job: columns.job_id()?,
+            tenant: columns.tenant()?,
+            every_ms: columns.number()?,
+            due_at: columns.instant()?,
+            goes_on: columns.next()?,
+        });
     }
-    for job in over {
+    let jobs = broken_jobs(due, now)?;
+    for job in jobs.over {
         forget_success(connection, job)?;
     }
-    let mut rearm = connection.prepare_cached(include_str!("sql/watches/rearm_success.sql"))?;
-    for (watch, next) in &due {
-        rearm.execute(params![watch.job.as_bytes(), next.millis()])?;
+    move_success(connection, &jobs.moved)?;
+    Ok(jobs.broken)
+}
+
+/// Expects the next success of jobs at another instant.
+fn move_success(connection: &Connection, moved: &[(JobId, Timestamp)]) -> Done<()> {
+    for (job, due_at) in moved {
+        let mut move_on = connection.prepare_cached(include_str!("sql/watches/move_success.sql"))?;
+        move_on.execute(params![job.as_bytes(), due_at.millis()])?;
     }
-    Ok(due.into_iter().map(|(watch, _)| watch).collect())
+    Ok(())
+}
+
+/// Jobs count as failing; those that did before stay as they were.
+pub(super) fn insert_failing(connection: &Connection, failed: &[(JobId, TenantId, Timestamp)]) -> Done<()> {
+    for (job, tenant, since) in failed {
+        if known::ask(connection, |known| known.failing.contains(job))? {
+            continue;
+        }
+        let mut insert = connection.prepare_cached(include_str!("sql/watches/insert_failing.sql"))?;
+        insert.execute(params![job.as_bytes(), tenant.0, since.millis()])?;
+        known::change(connection, |known| known.failing.insert(*job))?;
+    }
+    Ok(())
 }
 
 /// A job's success is watched no more.
@@ -194,10 +186,9 @@ fn list_jobs(connection: &Connection, sql: &str) -> Done<HashSet<JobId>> {
     Ok(jobs)
 }
 
-/// A job counts as failing no more; who it belonged to and since when.
-fn forget_failing(connection: &Connection, job: JobId) -> Done<Option<(TenantId, Timestamp)>> {
-    let mut delete = connection.prepare_cached(include_str!("sql/watches/delete_failing.sql"))?;
-    let was = delete.query_row([job.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+/// A job counts as failing no more.
+fn forget_failing(connection: &Connection, job: JobId) -> Done<()> {
+    connection.prepare_cached(include_str!("sql/watches/delete_failing.sql"))?.execute([job.as_bytes()])?;
     known::change(connection, |known| known.failing.remove(&job))?;
-    Ok(was.map(|(tenant, since)| (TenantId(tenant), Timestamp::from_millis(since))))
+    Ok(())
 }

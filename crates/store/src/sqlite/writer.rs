@@ -10,10 +10,10 @@
 //! Crash story: before COMMIT returns, nobody was told anything, and the log is cut at the last whole commit. After it
 //! returns, the log is synced (`synchronous = FULL`), and the answers go out.
 
+use super::cache;
 use super::failure::{Done, Failure, classify, classify_commit};
 use super::history::Fold;
 use super::known;
-use super::remembered;
 use campanile_model::error::{Error, Kind, Result};
 use campanile_model::fault::Step;
 use parking_lot::Mutex;
@@ -277,7 +277,7 @@ fn commit(connection: &Connection, location: &str) -> Result<(), Trouble> {
 /// Some failures (full, out of memory, I/O) have rolled back already.
 fn roll_back(connection: &Connection) {
     known::rolled_back();
-    remembered::forget();
+    cache::forget();
     if !connection.is_autocommit()
         && let Err(error) = connection.execute_batch("ROLLBACK")
     {

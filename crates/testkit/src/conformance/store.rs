@@ -168,7 +168,7 @@ macro_rules! store_suite {
                     a_newer_version_takes_over_what_waits,
                     a_cancel_releases_who_waits,
                     a_turn_passes_over_those_that_must_not_run,
-                    a_turn_that_a_claim_gives_on_is_told,
+                    a_claim_answers_whom_it_made_ready,
                     a_replayed_run_waits_for_its_turn,
                     a_released_run_keeps_its_turn,
                     a_hand_over_is_whole_or_not_at_all,
@@ -410,7 +410,7 @@ impl Fixture {
     pub async fn fired(&self, fires: Vec<Fire>) -> Vec<Fired> {
         let fences = self.open_all().await;
         match self.fire(batch(fences, fires)).await.unwrap() {
-            FireVerdict::Fired(fired) => fired,
+            FireVerdict::Fired(fired) => fired.verdicts,
             other => panic!("not fired: {other:?}"),
         }
     }
@@ -426,7 +426,7 @@ impl Fixture {
 
     /// Claims one execution.
     pub async fn claimed(&self, execution: ExecutionId, attempt: u32, now: Timestamp) -> Claimed {
-        self.claim(vec![g::claim(execution, attempt, now)]).await.unwrap().remove(0)
+        self.claim(vec![g::claim(execution, attempt, now)]).await.unwrap().verdicts.remove(0)
     }
 
     /// Claims one execution that can be claimed.

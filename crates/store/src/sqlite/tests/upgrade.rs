@@ -1,6 +1,5 @@
 //! A file that an earlier release wrote keeps what is in it, and has what that release did not know.
 
-use super::super::rows::Texts;
 use super::super::*;
 use super::*;
 use campanile_model::action::ActionKind;
@@ -78,7 +77,8 @@ fn a_file_of_the_first_schema_keeps_what_is_in_it() {
     assert_eq!(executions[0].fingerprint, None);
 
     // What ran goes on: it is found, ended and replayed as any other.
-    let found = executions::find(&connection, ids[1], &mut Texts::default()).unwrap().unwrap();
+    let set = load::load(&connection, [ids[1]]).unwrap();
+    let found = set.get(ids[1]).unwrap();
     assert!(found.runs() && found.fence == 2);
     assert_eq!(leases::load_expired(&connection, Timestamp::from_millis(70_001), 10).unwrap().len(), 1);
     assert_eq!(reconcile::find(&connection).unwrap().len(), 0, "and nothing has drifted");

@@ -166,16 +166,24 @@ async fn what_was_rolled_back_is_not_known() {
         paused: false,
         created_at: g::START,
     };
-    let wants =
-        async || store.writer.run(0, |c| outbox::wants(c, TenantId::DEFAULT, EventKind::Succeeded)).await.unwrap();
+    let wants = async || {
+        store
+            .writer
+            .run(0, |c| known::ask(c, |known| known.is_wanted(TenantId::DEFAULT, EventKind::Succeeded)))
+            .await
+            .unwrap()
+    };
     let job = fixture.job(1).await;
     assert!(!wants().await);
     let failed = {
         let (endpoint, job) = (endpoint.clone(), job.clone());
         store.writer.run(1, move |c| -> failure::Done<()> {
             endpoints::put(c, &endpoint)?;
-            assert!(outbox::wants(c, TenantId::DEFAULT, EventKind::Succeeded)?, "its own writes are seen");
-            watches::failed(c, job.tenant, job.id, g::START)?;
+            assert!(
+                known::ask(c, |known| known.is_wanted(TenantId::DEFAULT, EventKind::Succeeded))?,
+                "its own writes are seen"
+            );
+            watches::insert_failing(c, &[(job.id, job.tenant, g::START)])?;
             Err(Error::new(Kind::Conflict, "changed my mind").into())
         })
     };
@@ -189,12 +197,12 @@ async fn what_was_rolled_back_is_not_known() {
     };
     assert!(!failing().await);
     let (tenant, id) = (job.tenant, job.id);
-    store.writer.run(1, move |c| watches::failed(c, tenant, id, g::START)).await.unwrap();
+    store.writer.run(1, move |c| watches::insert_failing(c, &[(id, tenant, g::START)])).await.unwrap();
     assert!(failing().await);
     // A deletion that is rolled back leaves it; an unrelated failure changes nothing.
     let deleted = store.writer.run(1, move |c| -> failure::Done<()> {
         endpoints::delete(c, endpoint.tenant, endpoint.id)?;
-        assert!(!outbox::wants(c, TenantId::DEFAULT, EventKind::Succeeded)?);
+        assert!(!known::ask(c, |known| known.is_wanted(TenantId::DEFAULT, EventKind::Succeeded))?);
         Err(Error::new(Kind::Conflict, "changed my mind").into())
     });
     deleted.await.unwrap_err();
@@ -210,7 +218,7 @@ async fn what_was_written_before_is_known() {
     let job = g::job(1);
     store.put_jobs(vec![g::create(job.clone())]).await.unwrap();
     let (tenant, id) = (job.tenant, job.id);
-    store.writer.run(1, move |c| watches::failed(c, tenant, id, g::START)).await.unwrap();
+    store.writer.run(1, move |c| watches::insert_failing(c, &[(id, tenant, g::START)])).await.unwrap();
     drop(store);
     let store = SqliteStore::open(&options).unwrap();
     assert!(store.writer.run(0, move |c| known::ask(c, |known| known.failing.contains(&id))).await.unwrap());

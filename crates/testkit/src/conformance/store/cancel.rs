@@ -152,7 +152,7 @@ pub async fn who_was_asked_to_stop_is_not_tried_again(store: Fixture) {
 pub async fn a_nodes_attempt_ends_at_once(store: Fixture) {
     for (n, worker, grace_ms) in [(1, "node:a", Some(5_000)), (2, "node:a", None), (3, "worker-1", None)] {
         let (_, id) = store.pending(n).await;
-        let claimed = store.claim(vec![g::claim_by(id, 0, DUE, worker)]).await.unwrap().remove(0);
+        let claimed = store.claim(vec![g::claim_by(id, 0, DUE, worker)]).await.unwrap().verdicts.remove(0);
         let Claimed::Granted(granted) = claimed else { panic!("{claimed:?}") };
         let batch = CancelBatch { grace_ms, ..g::cancel(&[id], later(10)) };
         assert_eq!(store.cancel(batch).await.unwrap().verdicts, [CancelVerdict::Done]);

@@ -9,7 +9,7 @@ use campanile_model::job::{Job, JobState};
 use campanile_model::lifecycle::{Event, State};
 use campanile_model::retry::RetryPolicy;
 use campanile_model::shard::ShardFence;
-use campanile_model::store::{AttemptFence, Claim, Claimed, Completion, Fire, FireVerdict, Fired, Granted};
+use campanile_model::store::{AttemptFence, Claim, Claimed, Completion, Fire, FireVerdict, Fired, Granted, Verdicts};
 use campanile_model::{ExecutionId, Timestamp};
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ pub async fn a_claim_grants_the_current_definition(store: Fixture) {
 pub async fn only_the_first_claim_wins(store: Fixture) {
     let (_, id) = store.pending(1).await;
     let twice = vec![g::claim(id, 0, DUE), g::claim_by(id, 0, DUE, "other")];
-    let claimed = store.claim(twice).await.unwrap();
+    let claimed = store.claim(twice).await.unwrap().verdicts;
     assert!(matches!(claimed[0], Claimed::Granted(_)), "{claimed:?}");
     assert_eq!(claimed[1], Claimed::Stale { state: State::Running });
     for attempt in [0, 1, 2] {
@@ -158,7 +158,7 @@ pub async fn a_claim_tells_what_came_before(store: Fixture) {
     store.fired(vec![fire]).await;
     let queued =
         |attempt, now: Timestamp| Claim { queued_at: Some(now.saturating_add_ms(-7)), ..g::claim(id, attempt, now) };
-    let claim = async |claim| match store.claim(vec![claim]).await.unwrap().remove(0) {
+    let claim = async |claim| match store.claim(vec![claim]).await.unwrap().verdicts.remove(0) {
         Claimed::Granted(granted) => *granted,
         other => panic!("{other:?}"),
     };
@@ -223,7 +223,7 @@ pub async fn a_backfill_runs_under_any_version(store: Fixture) {
     let fire = Fire { kind: FireKind::Backfill, ..g::fire(&job, DUE) };
     let id = fire.dispatch.execution;
     let none: Arc<[ShardFence]> = Arc::new([]);
-    assert_eq!(store.fire(batch(none, vec![fire])).await.unwrap(), FireVerdict::Fired(vec![Fired::New]));
+    assert_eq!(store.fire(batch(none, vec![fire])).await.unwrap(), FireVerdict::Fired(Verdicts::of(vec![Fired::New])));
     assert_eq!(store.execution(id).await.kind, FireKind::Backfill);
     store.change(&job, g::at(55_000), |job| job.state = JobState::Paused).await;
     store.granted(id, 0, DUE).await;

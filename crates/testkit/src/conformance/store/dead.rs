@@ -76,7 +76,7 @@ pub async fn a_batch_of_deaths_grows_its_groups(store: Fixture) {
     let jobs = store.jobs(40).await;
     store.fired(jobs.iter().map(|job| g::fire(job, DUE)).collect()).await;
     let claims = jobs.iter().map(|job| g::claim(g::fire(job, DUE).dispatch.execution, 0, DUE)).collect();
-    let completions = store.claim(claims).await.unwrap().into_iter().enumerate().map(|(i, claimed)| {
+    let completions = store.claim(claims).await.unwrap().verdicts.into_iter().enumerate().map(|(i, claimed)| {
         let Claimed::Granted(granted) = claimed else { panic!("{claimed:?}") };
         died(&granted, error(["a", "b"][i % 2], "x"), g::at(70_000 + i as i64))
     });

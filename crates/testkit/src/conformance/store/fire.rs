@@ -8,7 +8,7 @@ use campanile_model::job::{Job, JobState, Priority};
 use campanile_model::lifecycle::{Event, State};
 use campanile_model::overlap::Overlap;
 use campanile_model::shard::{ShardFence, shard_of};
-use campanile_model::store::{Claimed, Fire, FireBatch, FireVerdict, Fired, Skip, WaitingQuery};
+use campanile_model::store::{Claimed, Fire, FireBatch, FireVerdict, Fired, Skip, Verdicts, WaitingQuery};
 use campanile_model::{TenantId, Timestamp};
 use std::sync::Arc;
 
@@ -78,7 +78,11 @@ pub async fn an_older_epoch_fires_nothing(store: Fixture) {
     assert!(store.get_executions(TenantId::DEFAULT, &ids).await.unwrap().iter().all(Option::is_none));
     let elsewhere: Vec<Fire> = fires.into_iter().filter(|fire| shard_of(fire.dispatch.job) != lost).collect();
     let verdict = store.fire(batch(old, elsewhere.clone())).await.unwrap();
-    assert_eq!(verdict, FireVerdict::Fired(vec![Fired::New; elsewhere.len()]), "other shards are not touched by it");
+    assert_eq!(
+        verdict,
+        FireVerdict::Fired(Verdicts::of(vec![Fired::New; elsewhere.len()])),
+        "other shards are not touched by it"
+    );
 }
 
 /// No fence, no fire.
@@ -107,14 +111,14 @@ pub async fn fires_that_somebody_asked_for_need_no_fence(store: Fixture) {
     let fire = g::manual_fire(&job, DUE, "once");
     let none: Arc<[ShardFence]> = Arc::new([]);
     let verdict = store.fire(batch(none.clone(), vec![fire.clone()])).await.unwrap();
-    assert_eq!(verdict, FireVerdict::Fired(vec![Fired::New]));
+    assert_eq!(verdict, FireVerdict::Fired(Verdicts::of(vec![Fired::New])));
     let verdict = store.fire(batch(none, vec![fire.clone()])).await.unwrap();
-    assert_eq!(verdict, FireVerdict::Fired(vec![Fired::Exists]));
+    assert_eq!(verdict, FireVerdict::Fired(Verdicts::of(vec![Fired::Exists])));
     assert_eq!(store.execution(fire.dispatch.execution).await.kind, FireKind::Manual);
     let backfill = Fire { kind: FireKind::Backfill, ..g::fire(&job, g::at(5)) };
     let none: Arc<[ShardFence]> = Arc::new([]);
     let verdict = store.fire(batch(none, vec![backfill])).await.unwrap();
-    assert_eq!(verdict, FireVerdict::Fired(vec![Fired::New]));
+    assert_eq!(verdict, FireVerdict::Fired(Verdicts::of(vec![Fired::New])));
 }
 
 /// What a fire carries beyond its instant.
@@ -234,7 +238,7 @@ pub async fn skips_are_fenced_and_recorded(store: Fixture) {
     assert_eq!(store.list_skips(job.tenant, job.id, None, 10).await.unwrap(), []);
     let fences = store.open_all().await;
     for _ in 0..2 {
-        assert_eq!(store.fire(with(fences.clone())).await.unwrap(), FireVerdict::Fired(Vec::new()));
+        assert_eq!(store.fire(with(fences.clone())).await.unwrap(), FireVerdict::Fired(Verdicts::default()));
     }
     assert_eq!(
         store.list_skips(job.tenant, job.id, None, 10).await.unwrap(),
@@ -254,7 +258,7 @@ pub async fn verdicts_keep_the_order_of_the_batch(store: Fixture) {
         assert_eq!(verdict, if i % 2 == 0 { Fired::Exists } else { Fired::New });
     }
     let claims = fires.iter().map(|fire| g::claim(fire.dispatch.execution, 0, DUE)).collect();
-    let claimed = store.claim(claims).await.unwrap();
+    let claimed = store.claim(claims).await.unwrap().verdicts;
     for (fire, claimed) in fires.iter().zip(&claimed) {
         let Claimed::Granted(granted) = claimed else { panic!("{claimed:?}") };
         assert_eq!((granted.fence.execution, granted.job), (fire.dispatch.execution, fire.dispatch.job));

@@ -4,7 +4,7 @@ use super::{DUE, Fixture, batch};
 use crate::generate as g;
 use campanile_model::job::Job;
 use campanile_model::store::{
-    Answer, CancelBatch, CancelVerdict, FireBatch, FireVerdict, Fired, Idempotency, JobQuery, JobWrite, Put,
+    Answer, CancelBatch, CancelVerdict, FireBatch, FireVerdict, Fired, Idempotency, JobQuery, JobWrite, Put, Verdicts,
 };
 use campanile_model::{TenantId, Timestamp};
 use std::sync::Arc;
@@ -105,7 +105,7 @@ pub async fn manual_fires_remember_their_answers(store: Fixture) {
         ..batch(Arc::new([]), vec![g::manual_fire(&job, DUE, n)])
     };
     let first = store.fire(fire("a", key("k", 7, "first"))).await.unwrap();
-    assert_eq!(first, FireVerdict::Fired(vec![Fired::New]));
+    assert_eq!(first, FireVerdict::Fired(Verdicts::of(vec![Fired::New])));
     let again = store.fire(fire("b", key("k", 7, "second"))).await.unwrap();
     assert_eq!(again, FireVerdict::Replayed(answer("first")));
     assert_eq!(store.fire(fire("c", key("k", 8, "third"))).await.unwrap(), FireVerdict::KeyReused);

@@ -19,7 +19,7 @@ async fn beating(store: &Fixture, n: u64, timeout_ms: u64, lease_ms: u64) -> (Jo
     let id = fire.dispatch.execution;
     store.fired(vec![fire]).await;
     let claim = Claim { lease: Lease::Beats(lease_ms), ..g::claim(id, 0, DUE) };
-    match store.claim(vec![claim]).await.unwrap().remove(0) {
+    match store.claim(vec![claim]).await.unwrap().verdicts.remove(0) {
         Claimed::Granted(granted) => (job, *granted),
         other => panic!("{other:?}"),
     }
@@ -192,7 +192,9 @@ pub async fn leases_that_are_over_are_found(store: Fixture) {
     for (n, worker) in [(1, "worker-1"), (2, "node:a"), (3, "worker-3")] {
         let (_, id) = store.pending(n).await;
         let claim = g::claim_by(id, 0, DUE.saturating_add_ms(n as i64), worker);
-        let Claimed::Granted(it) = store.claim(vec![claim]).await.unwrap().remove(0) else { panic!("not granted") };
+        let Claimed::Granted(it) = store.claim(vec![claim]).await.unwrap().verdicts.remove(0) else {
+            panic!("not granted")
+        };
         granted.push(*it);
     }
     let expired = async |now, limit| -> Vec<AttemptFence> {
@@ -216,7 +218,9 @@ pub async fn attempts_of_nodes_that_are_gone_are_found(store: Fixture) {
     for (n, worker) in [(1, "worker-1"), (2, "node:a"), (3, "node:b")] {
         let (_, id) = store.pending(n).await;
         let claim = g::claim_by(id, 0, DUE.saturating_add_ms(n as i64), worker);
-        let Claimed::Granted(it) = store.claim(vec![claim]).await.unwrap().remove(0) else { panic!("not granted") };
+        let Claimed::Granted(it) = store.claim(vec![claim]).await.unwrap().verdicts.remove(0) else {
+            panic!("not granted")
+        };
         granted.push(*it);
     }
     let orphans = async |nodes: &[&str], limit| -> Vec<AttemptFence> {

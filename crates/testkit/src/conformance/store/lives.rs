@@ -10,6 +10,7 @@ use campanile_model::lifecycle::{Event, State};
 use campanile_model::random::{Random, SplitMix};
 use campanile_model::store::{
     CancelBatch, CancelTarget, Claim, Claimed, Completion, ExecutionQuery, Fire, FireVerdict, Fired, Granted, Put,
+    Verdicts,
 };
 use campanile_model::{ExecutionId, TenantId, Timestamp};
 
@@ -58,7 +59,7 @@ pub async fn live(store: &Fixture, jobs: &[Job], from: Timestamp, fires: i64, di
         (0..fires).flat_map(|i| jobs.iter().map(move |job| g::fire(job, from.saturating_add_ms(i * 1_000)))).collect();
     let fences = store.open_all().await;
     let verdict = store.fire(batch(fences, fires.clone())).await.unwrap();
-    assert_eq!(verdict, FireVerdict::Fired(vec![Fired::New; fires.len()]));
+    assert_eq!(verdict, FireVerdict::Fired(Verdicts::of(vec![Fired::New; fires.len()])));
     // One in ten is never looked at, one in ten is cancelled before it starts.
     let mut claims = Vec::new();
     let mut cancelled = Vec::new();
@@ -97,7 +98,7 @@ pub async fn cancel(store: &Fixture, targets: Vec<CancelTarget>, now: Timestamp)
 
 async fn granted(store: &Fixture, claims: Vec<Claim>) -> Vec<(Granted, Timestamp)> {
     let instants: Vec<Timestamp> = claims.iter().map(|claim| claim.now).collect();
-    let verdicts = store.claim(claims).await.unwrap();
+    let verdicts = store.claim(claims).await.unwrap().verdicts;
     let one = |(verdict, now)| match verdict {
         Claimed::Granted(granted) => (*granted, now),
         other => panic!("not granted: {other:?}"),

@@ -35,7 +35,7 @@ fn at(i: usize) -> Timestamp {
 const LATE: Timestamp = g::at(5_000_000);
 
 async fn claimed_by(store: &Fixture, id: ExecutionId, attempt: u32, worker: &str) -> Claimed {
-    store.claim(vec![g::claim_by(id, attempt, LATE, worker)]).await.unwrap().remove(0)
+    store.claim(vec![g::claim_by(id, attempt, LATE, worker)]).await.unwrap().verdicts.remove(0)
 }
 
 fn granted(claimed: Claimed) -> Granted {
@@ -137,7 +137,7 @@ pub async fn buffer_all_holds_all_and_releases_in_order(store: Fixture) {
     // In one batch, and in another order.
     let claims = [3, 1, 5, 2].map(|i| g::claim(runs[i], 0, LATE)).to_vec();
     let held = Claimed::Held { by: runs[0], cancel: false };
-    assert_eq!(store.claim(claims).await.unwrap(), vec![held; 4]);
+    assert_eq!(store.claim(claims).await.unwrap().verdicts, vec![held; 4]);
     for next in [1, 2, 3, 5] {
         assert_eq!(end(&store, &running, Event::Succeed).await, [runs[next]]);
         if next == 3 {
@@ -160,7 +160,7 @@ pub async fn buffer_all_holds_all_and_releases_in_order(store: Fixture) {
 pub async fn no_more_wait_than_the_limit(store: Fixture) {
     let (_, runs) = runs(&store, Overlap::BufferAll, limits::BUFFERED_MAX + 3).await;
     let claims = runs.iter().map(|&id| g::claim(id, 0, LATE)).collect();
-    let claimed = store.claim(claims).await.unwrap();
+    let claimed = store.claim(claims).await.unwrap().verdicts;
     assert!(matches!(claimed[0], Claimed::Granted(_)));
     let held = Claimed::Held { by: runs[0], cancel: false };
     assert!(claimed[1..=limits::BUFFERED_MAX].iter().all(|claimed| *claimed == held));
@@ -171,7 +171,7 @@ pub async fn no_more_wait_than_the_limit(store: Fixture) {
 pub async fn a_batch_is_judged_in_its_order(store: Fixture) {
     let (_, runs) = runs(&store, Overlap::Skip, 3).await;
     let claims = [2, 0, 1].map(|i| g::claim(runs[i], 0, LATE)).to_vec();
-    let claimed = store.claim(claims).await.unwrap();
+    let claimed = store.claim(claims).await.unwrap().verdicts;
     assert!(matches!(&claimed[0], Claimed::Granted(granted) if granted.fence.execution == runs[2]));
     assert_eq!(claimed[1..], vec![Claimed::Discarded(Reason::OverlapForbidden); 2]);
 }
@@ -331,8 +331,9 @@ pub async fn a_turn_passes_over_those_that_must_not_run(store: Fixture) {
     assert_eq!(state(&store, runs[2]).await, (State::Skipped, Some(Reason::JobDeleted)), "nothing is left behind");
 }
 
-/// A claim may find that whoever has the turn must not run, and the one behind it may: it gets the turn, and somebody is told.
-pub async fn a_turn_that_a_claim_gives_on_is_told(store: Fixture) {
+/// A claim may find that whoever has the turn must not run, and the one behind it may: it gets the turn, and the claim answers
+/// so.
+pub async fn a_claim_answers_whom_it_made_ready(store: Fixture) {
     let (job, runs) = runs(&store, Overlap::BufferAll, 2).await;
     let running = granted(store.claimed(runs[0], 0, LATE).await);
     assert_eq!(store.claimed(runs[1], 0, LATE).await, Claimed::Held { by: runs[0], cancel: false });
@@ -342,12 +343,10 @@ pub async fn a_turn_that_a_claim_gives_on_is_told(store: Fixture) {
     assert_eq!(store.claimed(manual, 0, LATE).await, Claimed::Held { by: runs[0], cancel: false });
     assert_eq!(end(&store, &running, Event::Succeed).await, [runs[1]]);
     store.change(&job, at(0), |_| ()).await;
-    assert_eq!(store.claimed(runs[1], 0, LATE).await, Claimed::Discarded(Reason::StaleVersion));
+    let claimed = store.claim(vec![g::claim(runs[1], 0, LATE)]).await.unwrap();
+    assert_eq!(claimed.verdicts, [Claimed::Discarded(Reason::StaleVersion)]);
+    assert_eq!(ids(&claimed.ready), [manual]);
     assert_eq!(state(&store, manual).await, (State::Pending, None));
-    // By the next verb that can tell.
-    let (_, other) = store.pending(2).await;
-    let moved = store.complete(vec![g::complete_unclaimed(g::claim(other, 0, LATE))]).await.unwrap();
-    assert_eq!(ids(&moved.ready), [manual]);
     granted(store.claimed(manual, 0, LATE).await);
 }
 

@@ -32,7 +32,7 @@ async fn waiting_in(store: &Fixture, pool: &str, numbers: std::ops::Range<u64>) 
 }
 
 async fn claim(store: &Fixture, ids: &[ExecutionId]) -> Vec<Claimed> {
-    store.claim(ids.iter().map(|&id| g::claim(id, 0, DUE)).collect()).await.unwrap()
+    store.claim(ids.iter().map(|&id| g::claim(id, 0, DUE)).collect()).await.unwrap().verdicts
 }
 
 fn granted(claimed: &[Claimed]) -> Vec<Granted> {
@@ -192,7 +192,7 @@ pub async fn a_deferred_claim_takes_nothing(store: Fixture) {
     store.put_capacity(pool("p", Some(0), false)).await.unwrap();
     let ids = waiting_in(&store, "p", 1..3).await;
     let wrong = Claim { attempt: 3, ..g::claim(ids[0], 0, DUE) };
-    let verdicts = store.claim(vec![wrong, g::claim(ids[1], 0, DUE)]).await.unwrap();
+    let verdicts = store.claim(vec![wrong, g::claim(ids[1], 0, DUE)]).await.unwrap().verdicts;
     assert_eq!(verdicts, [Claimed::Stale { state: State::Pending }, Claimed::Deferred(Reason::QuotaDeferred)]);
     assert_eq!(store.execution(ids[1]).await.deliveries, 0);
 }

@@ -4,7 +4,7 @@ use super::Fixture;
 use crate::generate as g;
 use campanile_model::execution::Reason;
 use campanile_model::job::{Job, JobState};
-use campanile_model::store::{Expected, JobKey, JobQuery, JobWrite, Moved, Put, Skip};
+use campanile_model::store::{Expected, JobKey, JobQuery, JobWrite, Put, Skip, Verdicts};
 use campanile_model::{JobId, TenantId};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
@@ -130,8 +130,8 @@ pub async fn skips_are_recorded_with_the_write(store: Fixture) {
 pub async fn an_empty_batch_is_nothing(store: Fixture) {
     assert_eq!(store.put_jobs(Vec::new()).await.unwrap(), []);
     assert_eq!(store.get_jobs(TenantId::DEFAULT, &[]).await.unwrap(), []);
-    assert_eq!(store.claim(Vec::new()).await.unwrap(), []);
-    assert_eq!(store.complete(Vec::new()).await.unwrap(), Moved::default());
+    assert_eq!(store.claim(Vec::new()).await.unwrap().verdicts, []);
+    assert_eq!(store.complete(Vec::new()).await.unwrap(), Verdicts::default());
     assert!(store.list_jobs(&JobQuery { limit: 10, ..JobQuery::default() }).await.unwrap().items.is_empty());
     assert_eq!(store.get_job(JobId::from_bytes([0; 16])).await, None);
 }

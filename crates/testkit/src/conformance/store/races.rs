@@ -10,7 +10,7 @@ use campanile_model::lifecycle::{Event, State};
 use campanile_model::shard::shard_of;
 use campanile_model::store::{
     Answer, Applied, AttemptFence, CancelBatch, CancelVerdict, Claimed, Completion, ExecutionQuery, Fire, FireVerdict,
-    Idempotency, JobQuery, Put, Store,
+    Idempotency, JobQuery, Put, Store, Verdicts,
 };
 use campanile_model::{ExecutionId, TenantId};
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub async fn one_claimer_wins(store: Fixture) {
             for part in ids.chunks(20) {
                 let worker = format!("w{i}");
                 let claims = part.iter().map(|&id| g::claim_by(id, 0, DUE, &worker)).collect();
-                for claimed in store.claim(claims).await.unwrap() {
+                for claimed in store.claim(claims).await.unwrap().verdicts {
                     match claimed {
                         Claimed::Granted(it) => granted.push((it.fence.execution, it.fence.fence)),
                         other => assert_eq!(other, Claimed::Stale { state: State::Running }),
@@ -227,7 +227,7 @@ impl Race {
             let (of, answers): (Vec<usize>, Vec<What>) = match &verb {
                 Verb::Claim(attempt, worker) => {
                     let claims = of.iter().map(|&i| g::claim_by(ids[i], *attempt, RACED_AT, worker)).collect();
-                    let answers = self.store.claim(claims).await.unwrap();
+                    let answers = self.store.claim(claims).await.unwrap().verdicts;
                     let node = worker.starts_with("node:");
                     let what = |claimed| What::Claim { attempt: *attempt, node, answer: answer(claimed) };
                     (of.to_vec(), answers.into_iter().map(what).collect())
@@ -312,7 +312,7 @@ fn note(histories: &mut [Vec<Call>], seen: Seen) -> Vec<(usize, u64)> {
 pub async fn one_completion_wins(store: Fixture) {
     let ids = many_pending(&store, 100).await;
     let claims = ids.iter().map(|&id| g::claim(id, 0, DUE)).collect();
-    let fences = store.claim(claims).await.unwrap().into_iter().map(|claimed| match claimed {
+    let fences = store.claim(claims).await.unwrap().verdicts.into_iter().map(|claimed| match claimed {
         Claimed::Granted(granted) => granted.fence,
         other => panic!("{other:?}"),
     });
@@ -383,7 +383,7 @@ pub async fn a_takeover_cuts_the_old_owner_off(store: Fixture) {
             for ms in 0.. {
                 let fires = vec![g::fire(&job, g::at(ms))];
                 if store.fire(batch(old.clone(), fires)).await.unwrap()
-                    != FireVerdict::Fired(vec![campanile_model::store::Fired::New])
+                    != FireVerdict::Fired(Verdicts::of(vec![campanile_model::store::Fired::New]))
                 {
                     return ms;
                 }

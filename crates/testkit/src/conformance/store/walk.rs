@@ -106,7 +106,7 @@ impl Walk {
             let worker = *self.dice.of(&["w1", "w2", "node:a"]);
             claims.push(g::claim_by(id, attempt, self.now, worker));
         }
-        for claimed in store.claim(claims).await.unwrap() {
+        for claimed in store.claim(claims).await.unwrap().verdicts {
             if let Claimed::Granted(granted) = claimed {
                 self.fences.push(granted.fence);
             }

@@ -1,7 +1,7 @@
 -- caller: complete, of a claimed attempt
--- guard: states ?2, attempt ?3, fence ?4
+-- guard: the state that was loaded (?2)
 -- index: PRIMARY KEY
 UPDATE executions
-SET state = ?5, reason = ?6, attempt = ?7, wake_at = ?8, started_at = ?9, finished_at = ?10, outcome = ?11,
-    error_kind = ?12, error_message = ?13, losses = losses + ?14, error_fp = ?15
-WHERE id = ?1 AND (1 << state) & ?2 <> 0 AND attempt = ?3 AND fence = ?4
+SET state = ?3, reason = ?4, attempt = ?5, wake_at = ?6, started_at = ?7, finished_at = ?8, outcome = ?9, error_kind = ?10,
+    error_message = ?11, losses = ?12, error_fp = ?13
+WHERE id = ?1 AND state = ?2

@@ -1,5 +1,4 @@
 -- caller: complete
--- guard: the completion that went before
+-- guard: the change of its execution
 -- index: PRIMARY KEY
-INSERT OR REPLACE INTO responses (execution_id, fence, tenant, status, truncated, body)
-SELECT id, ?2, tenant, ?3, ?4, ?5 FROM executions WHERE id = ?1
+INSERT OR REPLACE INTO responses (execution_id, fence, tenant, status, truncated, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)

@@ -1,4 +1,4 @@
--- caller: defer
--- guard: states ?4 and attempt ?5
+-- caller: defer, extend
+-- guard: the state that was loaded (?2), which stays (?3)
 -- index: PRIMARY KEY
-UPDATE executions SET wake_at = ?2, reason = ?3 WHERE id = ?1 AND (1 << state) & ?4 <> 0 AND attempt = ?5
+UPDATE executions SET wake_at = ?4, reason = ?5 WHERE id = ?1 AND state = ?2 AND state = ?3

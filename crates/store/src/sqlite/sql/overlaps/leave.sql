@@ -1,4 +1,4 @@
 -- caller: every verb that ends an execution
 -- guard: none
 -- index: PRIMARY KEY
-DELETE FROM overlaps WHERE job_id = ?1 AND execution_id = ?2 RETURNING started
+DELETE FROM overlaps WHERE job_id = ?1 AND execution_id = ?2

@@ -1,4 +1,4 @@
 -- caller: complete, of a success; put_jobs, of a deletion
 -- guard: none
 -- index: PRIMARY KEY
-DELETE FROM failing WHERE job_id = ?1 RETURNING tenant, since
+DELETE FROM failing WHERE job_id = ?1

@@ -1,4 +1,4 @@
--- caller: complete, of a success
--- guard: only forward
+-- caller: complete, of a success; break_watches
+-- guard: none
 -- index: PRIMARY KEY
-UPDATE success_watches SET due_at = ?2 + every_ms WHERE job_id = ?1 AND due_at < ?2 + every_ms
+UPDATE success_watches SET due_at = ?2 WHERE job_id = ?1

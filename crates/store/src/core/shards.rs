@@ -1,5 +1,7 @@
 //! Sets of shards, and what has become of their ownership: the same in every store.
 
+use super::Result;
+use campanile_model::error::{Error, Kind};
 use campanile_model::fault::{Bug, planted};
 use campanile_model::ids::JobId;
 use campanile_model::limits::SHARDS;
@@ -32,6 +34,11 @@ impl ShardSet {
         self.0[shard_of(job).0 as usize]
     }
 
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.0.contains(&true)
+    }
+
     /// In their order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = ShardId> + '_ {
         (0..SHARDS).filter(|&shard| self.0[shard as usize]).map(ShardId)
@@ -39,6 +46,9 @@ impl ShardSet {
 
     /// Those for which `held` is not the epoch that is `current`. I3: only the current epoch fires.
     pub(crate) fn lost(&self, current: &[ShardFence], held: &[ShardFence]) -> Vec<ShardId> {
+        if planted(Bug("epoch_unchecked")) {
+            return Vec::new();
+        }
         let (current, held) = (by_shard(current), by_shard(held));
         let is_lost = |shard: &ShardId| {
             let held = held[shard.0 as usize];
@@ -51,6 +61,13 @@ impl ShardSet {
         };
         self.iter().filter(is_lost).collect()
     }
+}
+
+/// Refuses a write for shards that are lost.
+pub(crate) fn refuse_lost(lost: &[ShardId]) -> Result<()> {
+    let Some(shard) = lost.first() else { return Ok(()) };
+    let message = format!("epoch lost: shard {} and {} others have another owner", shard.0, lost.len() - 1);
+    Err(Error::new(Kind::Conflict, message).with_code("epoch_lost"))
 }
 
 /// What `epoch-by-memory` has seen.

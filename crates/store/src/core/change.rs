@@ -1,8 +1,8 @@
 //! A change of state, as every store notes it: what changed, by what, and which attempt ended with it. And what follows
 //! from that without a database: what an execution died of, and what is told of it.
 
-use crate::event::Ended;
-use crate::rules;
+use crate::core::event::Ended;
+use crate::core::rules;
 use campanile_model::execution::{AttemptError, AttemptOutcome, Reason};
 use campanile_model::fingerprint::fingerprint;
 use campanile_model::ids::{ExecutionId, JobId, TenantId};

@@ -2,7 +2,7 @@
 //! and writes the sums once per batch: a thousand successes in one pool cost three rows. The sums are part of the
 //! batch, so a batch that fails takes them with it.
 
-use crate::change::{Subject, Transition};
+use crate::core::change::{Subject, Transition};
 use campanile_model::ids::{ExecutionId, TenantId};
 use campanile_model::lifecycle::{self, Event, State};
 use campanile_model::stats::{Tally, bucket};

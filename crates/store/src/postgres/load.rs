@@ -1,0 +1,276 @@
+//! Loading a working set: everything a batch is about is locked and read at its start. What is judged by it is in
+//! `core`, and how it is written in `write`.
+//!
+//! # The order of locks
+//! Rows of executions whose runs may overlap, in the order of their ids; then jobs whose runs may not, by an advisory
+//! lock each, in the order of their keys; then the rows of those runs, the batch's and whoever else stands in line, in
+//! the order of their ids; then limits of pools, watches, jobs that fail, and groups of dead executions. Everybody who
+//! changes executions comes through here, so nobody waits for somebody who waits for him. Where an execution changes
+//! sides meanwhile, because a newer version of its job has another policy, two may meet all the same: PostgreSQL ends
+//! one of them, and that one is tried again.
+
+use super::Locks;
+use super::rows::{Columns, Texts};
+use super::write::column;
+use crate::core::change::Subject;
+use crate::core::record::Record;
+use crate::core::set::{Guard, IdMap, Offer, WorkingSet};
+use campanile_model::action::{ActionKind, ActionSpec};
+use campanile_model::execution::{AttemptOutcome, Reason};
+use campanile_model::ids::{ExecutionId, FireKind, JobId};
+use campanile_model::job::{JobState, Priority};
+use campanile_model::overlap::Overlap;
+use campanile_model::time::Timestamp;
+use campanile_pg::tokio_postgres::Row;
+use campanile_pg::tokio_postgres::types::ToSql;
+use campanile_pg::{Done, Tx, Uuid};
+use futures_util::try_join;
+use std::collections::{BTreeSet, HashMap};
+
+/// Which locks a batch takes.
+#[derive(Copy, Clone)]
+pub(super) enum LockScope {
+    /// Only the rows: runs neither start nor end.
+    Rows,
+    /// Also the runs of jobs that may not overlap, so that nobody else starts or ends one.
+    Runs(Locks),
+    /// Also jobs, so that nobody changes one and what was acknowledged before is seen.
+    Jobs(Locks),
+}
+
+/// Ids for a statement: each once, in order, and with the bounds by which the server finds their partitions.
+pub(super) struct Ids {
+    pub(super) all: Vec<Uuid>,
+    pub(super) first: Uuid,
+    pub(super) last: Uuid,
+}
+
+impl Ids {
+    /// `None` where there are none.
+    pub(super) fn of(ids: impl IntoIterator<Item = ExecutionId>) -> Option<Self> {
+        let mut all: Vec<Uuid> = ids.into_iter().map(Uuid::from).collect();
+        all.sort_unstable();
+        all.dedup();
+        let (first, last) = (*all.first()?, *all.last()?);
+        Some(Self { all, first, last })
+    }
+}
+
+/// Jobs for a statement: each once, in order.
+pub(super) fn job_ids(jobs: impl IntoIterator<Item = JobId>) -> Vec<Uuid> {
+    let mut all: Vec<Uuid> = jobs.into_iter().map(Uuid::from).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Locks and reads executions, and those that stand in line with them.
+pub(super) async fn load<'b>(
+    tx: &Tx<'_>,
+    scope: LockScope,
+    ids: impl IntoIterator<Item = ExecutionId>,
+) -> Done<WorkingSet<'b>> {
+    let mut loading = Loading::default();
+    let Some(ids) = Ids::of(ids) else { return Ok(loading.set) };
+    loading.set.reserve(ids.all.len());
+    let locks = match scope {
+        LockScope::Rows => {
+            loading.lock(tx, &ids).await?;
+            return Ok(loading.set);
+        }
+        LockScope::Runs(locks) | LockScope::Jobs(locks) => locks,
+    };
+    let allowed = i16::from(Overlap::Allow.code());
+    let sql = include_str!("sql/executions/overlapping.sql");
+    let key: [&(dyn ToSql + Sync); 4] = [&ids.all, &ids.first, &ids.last, &allowed];
+    let (_, overlapping, found) = try_join!(share_jobs(tx, scope), tx.query(sql, &key), find(tx, &ids, Some(allowed)))?;
+    loading.insert(&found)?;
+    let jobs = overlapping.iter().map(|row| Columns::of(row).job_id()).collect::<Done<_>>()?;
+    loading.lock_runs(tx, locks, ids, jobs).await?;
+    Ok(loading.set)
+}
+
+/// A set that is being filled.
+#[derive(Default)]
+struct Loading<'b> {
+    set: WorkingSet<'b>,
+    texts: Texts,
+}
+
+impl Loading<'_> {
+    /// Locks these jobs' runs against others, and then all rows that are not locked yet.
+    async fn lock_runs(&mut self, tx: &Tx<'_>, locks: Locks, ids: Ids, mut jobs: BTreeSet<JobId>) -> Done<()> {
+        let is_missing = |set: &WorkingSet<'_>, id: &Uuid| set.get(ExecutionId::from(*id)).is_none();
+        let mut wanted: BTreeSet<Uuid> = ids.all.into_iter().filter(|id| is_missing(&self.set, id)).collect();
+        while !wanted.is_empty() || !jobs.is_empty() {
+            if !jobs.is_empty() {
+                load_runs(tx, locks, &jobs, &mut self.set).await?;
+                let runs = &self.set.runs;
+                wanted.extend(runs.executions().map(Uuid::from).filter(|id| is_missing(&self.set, id)));
+                let guards = load_guards(tx, job_ids(runs.waited_for())).await?;
+                self.set.guards.extend(guards);
+            }
+            if let Some(ids) = Ids::of(std::mem::take(&mut wanted).into_iter().map(ExecutionId::from)) {
+                self.lock(tx, &ids).await?;
+            }
+            // A newer version with another policy may have come in between.
+            let may_not = self.set.records().filter(|record| record.of.overlap != Overlap::Allow);
+            jobs = may_not.map(|record| record.of.job).filter(|job| !self.set.runs.has_job(*job)).collect();
+        }
+        Ok(())
+    }
+
+    async fn lock(&mut self, tx: &Tx<'_>, ids: &Ids) -> Done<()> {
+        let found = find(tx, ids, None).await?;
+        self.insert(&found)
+    }
+
+    fn insert(&mut self, found: &[Row]) -> Done<()> {
+        for row in found {
+            self.set.insert(read(row, &mut self.texts)?);
+        }
+        Ok(())
+    }
+}
+
+/// Locks jobs, in an order that is the same for everybody, and reads their runs.
+async fn load_runs(tx: &Tx<'_>, locks: Locks, jobs: &BTreeSet<JobId>, set: &mut WorkingSet<'_>) -> Done<()> {
+    let keys: BTreeSet<i32> = jobs.iter().map(|job| lock_key(*job)).collect();
+    let keys: Vec<i32> = keys.into_iter().collect();
+    tx.query(include_str!("sql/overlaps/lock.sql"), &[&locks.runs, &keys]).await?;
+    jobs.iter().for_each(|job| set.runs.insert_job(*job));
+    // A statement of its own: it sees what whoever had the lock before has written.
+    let jobs = job_ids(jobs.iter().copied());
+    for row in tx.query(include_str!("sql/overlaps/list.sql"), &[&jobs]).await? {
+        let mut columns = Columns::of(&row);
+        set.runs.insert(columns.job_id()?, columns.execution_id()?, columns.next()?);
+    }
+    Ok(())
+}
+
+/// The second half of a job's lock. Two jobs with the same one wait for each other, and that is all.
+fn lock_key(job: JobId) -> i32 {
+    let words = job.as_bytes().as_chunks().0;
+    words.iter().fold(0, |key, word| key ^ i32::from_be_bytes(*word))
+}
+
+/// Keeps jobs from being changed until the end of the transaction: what was written before is seen by what is read from
+/// now on.
+async fn share_jobs(tx: &Tx<'_>, scope: LockScope) -> Done<()> {
+    if let LockScope::Jobs(locks) = scope {
+        tx.query(include_str!("sql/attempts/share_jobs.sql"), &[&locks.jobs]).await?;
+    }
+    Ok(())
+}
+
+/// Reads jobs as they are now.
+pub(super) async fn load_guards(tx: &Tx<'_>, jobs: Vec<Uuid>) -> Done<IdMap<JobId, Guard>> {
+    if jobs.is_empty() {
+        return Ok(IdMap::default());
+    }
+    let rows = tx.query(include_str!("sql/attempts/load_guards.sql"), &[&jobs]).await?;
+    let read = |row| {
+        let mut columns = Columns::of(row);
+        Ok((columns.job_id()?, guard(&mut columns)?))
+    };
+    rows.iter().map(read).collect()
+}
+
+/// What runners get of the jobs of these executions, with the jobs as they are now.
+pub(super) async fn load_offers(tx: &Tx<'_>, records: &[&Record]) -> Done<Vec<(JobId, Guard, Offer)>> {
+    let jobs = job_ids(records.iter().map(|record| record.of.job));
+    if jobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut texts = Texts::default();
+    let mut offers = Vec::with_capacity(jobs.len());
+    for row in &tx.query(include_str!("sql/attempts/load_offers.sql"), &[&jobs]).await? {
+        let mut columns = Columns::of(row);
+        let (job, guard) = (columns.job_id()?, guard(&mut columns)?);
+        let name = columns.text()?.into();
+        let kind = columns.code("action", ActionKind::from_code)?;
+        let action = ActionSpec { kind, config: texts.share(columns.text()?) };
+        let (retry, timeout_ms) = (columns.retry()?, columns.number()?);
+        let payload = texts.share(columns.text()?);
+        offers.push((job, guard, Offer { version: guard.version, name, action, retry, timeout_ms, payload }));
+    }
+    Ok(offers)
+}
+
+/// When the first attempts after their replay started, of those executions that were replayed and tried since.
+pub(super) async fn load_first_starts(tx: &Tx<'_>, records: &[&Record]) -> Done<HashMap<ExecutionId, Timestamp>> {
+    let replayed: BTreeSet<(ExecutionId, u32)> =
+        records.iter().filter(|r| r.attempts_from > 0).map(|r| (r.of.id, r.attempts_from)).collect();
+    let replayed: Vec<(ExecutionId, u32)> = replayed.into_iter().collect();
+    let Some(ids) = Ids::of(replayed.iter().map(|(id, _)| *id)) else { return Ok(HashMap::new()) };
+    let from = column(&replayed, |(_, from)| i64::from(*from));
+    let executions = column(&replayed, |(id, _)| Uuid::from(*id));
+    let sql = include_str!("sql/attempts/first_since.sql");
+    let rows = tx.query(sql, &[&ids.first, &ids.last, &executions, &from]).await?;
+    let read = |row| {
+        let mut columns = Columns::of(row);
+        Ok((columns.execution_id()?, columns.instant()?))
+    };
+    rows.iter().map(read).collect()
+}
+
+async fn find(tx: &Tx<'_>, ids: &Ids, overlap: Option<i16>) -> Done<Vec<Row>> {
+    tx.query(include_str!("sql/executions/lock.sql"), &[&ids.all, &ids.first, &ids.last, &overlap]).await
+}
+
+/// Reads the columns `state, version, updated_at`.
+fn guard(columns: &mut Columns<'_>) -> Done<Guard> {
+    Ok(Guard {
+        state: columns.code("job state", JobState::from_code)?,
+        version: columns.small()?,
+        updated_at: columns.instant()?,
+    })
+}
+
+/// Reads an execution, by the columns of `lock.sql`.
+fn read(row: &Row, texts: &mut Texts) -> Done<Record> {
+    let mut columns = Columns::of(row);
+    let of = Subject {
+        id: columns.execution_id()?,
+        tenant: columns.tenant()?,
+        job: columns.job_id()?,
+        pool: texts.share(columns.text()?),
+        target: texts.share(columns.text()?),
+        overlap: columns.overlap()?,
+        watched: columns.code("watches", Some)?,
+        fire_at: columns.instant()?,
+        first_started_at: columns.instant_or_none()?,
+    };
+    let (kind, job_version) = (columns.code("fire kind", FireKind::from_code)?, columns.small()?);
+    let state = columns.state()?;
+    Ok(Record {
+        of,
+        kind,
+        job_version,
+        state,
+        reason: columns.code_or_none("reason", Reason::from_code)?,
+        attempt: columns.small()?,
+        fence: columns.number()?,
+        priority: columns.code("priority", Priority::from_code)?,
+        action: columns.code("action", ActionKind::from_code)?,
+        wake_at: columns.instant()?,
+        fired_at: columns.instant()?,
+        started_at: columns.instant_or_none()?,
+        finished_at: columns.instant_or_none()?,
+        worker: columns.text_or_none()?.map(|worker| texts.share(worker)),
+        outcome: columns.code_or_none("outcome", AttemptOutcome::from_code)?,
+        error: columns.error()?,
+        covers_from: columns.instant_or_none()?,
+        queued_at: columns.instant_or_none()?,
+        claimed_at: columns.instant_or_none()?,
+        fingerprint: columns.number_or_none()?,
+        deliveries: columns.small()?,
+        losses: columns.small()?,
+        attempts_from: columns.small()?,
+        cancel_requested_at: columns.instant_or_none()?,
+        cancel_reason: columns.code_or_none("reason", Reason::from_code)?,
+        note: columns.next()?,
+        changed: None,
+        stored_state: state,
+    })
+}

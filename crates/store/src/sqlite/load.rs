@@ -1,0 +1,276 @@
+//! Loading a working set: everything a batch is about, from the writer's cache or by a statement per row. What is judged by it
+//! is in `core`, and how it is written in `write`. There is one writer, so nothing has to be locked.
+
+use super::cache;
+use super::counters;
+use super::failure::Done;
+use super::rows::{Columns, Texts};
+use crate::core::change::Subject;
+use crate::core::pools::Pool;
+use crate::core::record::Record;
+use crate::core::reports::Reports;
+use crate::core::set::{Guard, Offer, WorkingSet};
+use campanile_model::action::{ActionKind, ActionSpec};
+use campanile_model::capacity::Scope;
+use campanile_model::execution::{AttemptOutcome, Reason};
+use campanile_model::ids::{ExecutionId, FireKind, JobId, TenantId};
+use campanile_model::job::{JobState, Priority};
+use campanile_model::lifecycle::{self, Event};
+use campanile_model::overlap::Overlap;
+use campanile_model::time::Timestamp;
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
+use std::sync::Arc;
+
+/// Loads executions, and those that stand in line with them.
+pub(super) fn load<'b>(connection: &Connection, ids: impl IntoIterator<Item = ExecutionId>) -> Done<WorkingSet<'b>> {
+    let mut loading = Loading::prepare(connection)?;
+    for id in ids {
+        loading.load(id)?;
+    }
+    loading.load_runs(connection)?;
+    Ok(loading.set)
+}
+
+/// A set that is being filled.
+struct Loading<'b, 'c> {
+    set: WorkingSet<'b>,
+    get: CachedStatement<'c>,
+    texts: Texts,
+    /// Jobs of which runs must not overlap, and are not loaded yet.
+    jobs: Vec<JobId>,
+}
+
+impl<'c> Loading<'_, 'c> {
+    fn prepare(connection: &'c Connection) -> Done<Self> {
+        let get = connection.prepare_cached(include_str!("sql/executions/load.sql"))?;
+        Ok(Self { set: WorkingSet::default(), get, texts: Texts::default(), jobs: Vec::new() })
+    }
+
+    fn load(&mut self, id: ExecutionId) -> Done<()> {
+        if self.set.get(id).is_some() {
+            return Ok(());
+        }
+        let record = match cache::take(id) {
+            Some(record) => record,
+            None => {
+                let mut found = self.get.query([id.as_bytes()])?;
+                let Some(row) = found.next()? else { return Ok(()) };
+                read(row, &mut self.texts)?
+            }
+        };
+        if record.of.overlap != Overlap::Allow {
+            self.jobs.push(record.of.job);
+        }
+        self.set.insert(record);
+        Ok(())
+    }
+
+    /// Loads the runs of jobs that must not overlap, their executions, and the jobs of which somebody waits.
+    fn load_runs(&mut self, connection: &Connection) -> Done<()> {
+        while let Some(job) = self.jobs.pop() {
+            if self.set.runs.has_job(job) {
+                continue;
+            }
+            self.set.runs.insert_job(job);
+            let mut list = connection.prepare_cached(include_str!("sql/overlaps/list.sql"))?;
+            let mut found = list.query([job.as_bytes()])?;
+            let mut runs = Vec::new();
+            while let Some(row) = found.next()? {
+                let mut columns = Columns::of(row);
+                runs.push((columns.execution_id()?, columns.next()?));
+            }
+            for (execution, started) in runs {
+                self.set.runs.insert(job, execution, started);
+                self.load(execution)?;
+            }
+        }
+        let waited_for: Vec<JobId> = self.set.runs.waited_for().collect();
+        load_guards(connection, &mut self.set, waited_for)
+    }
+}
+
+/// Loads jobs as they are now.
+pub(super) fn load_guards(
+    connection: &Connection,
+    set: &mut WorkingSet<'_>,
+    jobs: impl IntoIterator<Item = JobId>,
+) -> Done<()> {
+    let mut get = connection.prepare_cached(include_str!("sql/attempts/load_guard.sql"))?;
+    for job in jobs {
+        if set.guards.contains_key(&job) {
+            continue;
+        }
+        let mut found = get.query([job.as_bytes()])?;
+        if let Some(row) = found.next()? {
+            set.guards.insert(job, guard(&mut Columns::of(row))?);
+        }
+    }
+    Ok(())
+}
+
+/// Loads what runners get of jobs, with the jobs as they are now.
+pub(super) fn load_offers(
+    connection: &Connection,
+    set: &mut WorkingSet<'_>,
+    jobs: impl IntoIterator<Item = JobId>,
+) -> Done<()> {
+    let mut get = connection.prepare_cached(include_str!("sql/attempts/load_offer.sql"))?;
+    let mut texts = Texts::default();
+    for job in jobs {
+        if set.offers.contains_key(&job) {
+            continue;
+        }
+        let mut found = get.query([job.as_bytes()])?;
+        let Some(row) = found.next()? else { continue };
+        let mut columns = Columns::of(row);
+        let guard = guard(&mut columns)?;
+        let name = columns.text()?.into();
+        let kind = columns.code("action", ActionKind::from_code)?;
+        let action = ActionSpec { kind, config: texts.share(columns.text()?) };
+        let (retry, timeout_ms) = (columns.retry()?, columns.number()?);
+        let payload = texts.share(columns.text()?);
+        set.guards.insert(job, guard);
+        set.offers.insert(job, Offer { version: guard.version, name, action, retry, timeout_ms, payload });
+    }
+    Ok(())
+}
+
+/// Loads what every start needs: the limits of its pool, and a fence. `starting` are the pools of those that may start.
+pub(super) fn load_starts(
+    connection: &Connection,
+    set: &mut WorkingSet<'_>,
+    starting: &[(TenantId, Arc<str>)],
+) -> Done<()> {
+    if starting.is_empty() {
+        return Ok(());
+    }
+    let first = counters::take(connection, counters::FENCE, starting.len())?;
+    set.fences = (first..first + starting.len() as u64).collect::<Vec<u64>>().into_iter();
+    let mut seen: Vec<&(TenantId, Arc<str>)> = Vec::new();
+    for of in starting {
+        let is_same =
+            |other: &&&(TenantId, Arc<str>)| other.0 == of.0 && (Arc::ptr_eq(&other.1, &of.1) || other.1 == of.1);
+        // Batches are of few pools, and most have no limits.
+        if seen.iter().rev().find(is_same).is_none() {
+            seen.push(of);
+            set.pools.extend(load_pool(connection, of.0, &of.1)?);
+        }
+    }
+    Ok(())
+}
+
+/// The limits of a pool, if it has any.
+fn load_pool(connection: &Connection, tenant: TenantId, name: &Arc<str>) -> Done<Option<Pool>> {
+    let mut get = connection.prepare_cached(include_str!("sql/capacities/get.sql"))?;
+    let limits = get.query_row(params![tenant.0, Scope::Pool.code(), &**name], |row| Ok((row.get(0)?, row.get(1)?)));
+    let Some((slots, paused)) = limits.optional()? else { return Ok(None) };
+    let slots: Option<i64> = slots;
+    let slots = match slots {
+        None => None,
+        Some(slots) => {
+            let running = lifecycle::target(Event::Claim).code();
+            let mut get = connection.prepare_cached(include_str!("sql/counts/get.sql"))?;
+            let ran = get.query_row(params![tenant.0, &**name, running], |row| row.get(0)).optional()?;
+            Some((slots, ran.unwrap_or(0)))
+        }
+    };
+    Ok(Some(Pool { tenant, name: name.clone(), paused, slots }))
+}
+
+/// Loads when the first attempts after their replay started, of those executions that were replayed and tried since.
+pub(super) fn load_first_starts(
+    connection: &Connection,
+    set: &mut WorkingSet<'_>,
+    replayed: impl IntoIterator<Item = (ExecutionId, u32)>,
+) -> Done<()> {
+    for (id, attempts_from) in replayed {
+        let mut first = connection.prepare_cached(include_str!("sql/attempts/first_since.sql"))?;
+        let first: Option<i64> = first.query_row(params![id.as_bytes(), attempts_from], |row| row.get(0))?;
+        set.first_starts.extend(first.map(|first| (id, Timestamp::from_millis(first))));
+    }
+    Ok(())
+}
+
+/// Loads the checkpoints that next attempts are given.
+pub(super) fn load_checkpoints(
+    connection: &Connection,
+    set: &mut WorkingSet<'_>,
+    tried: impl IntoIterator<Item = ExecutionId>,
+) -> Done<()> {
+    for id in tried {
+        let mut get = connection.prepare_cached(include_str!("sql/progress/get_checkpoint.sql"))?;
+        let found = get.query_row([id.as_bytes()], |row| row.get::<_, Option<String>>(0)).optional()?;
+        set.checkpoints.extend(found.flatten().map(|checkpoint| (id, Arc::from(checkpoint))));
+    }
+    Ok(())
+}
+
+/// Loads how many lines executions have that will log.
+pub(super) fn load_reports<'b>(
+    connection: &Connection,
+    logging: impl IntoIterator<Item = ExecutionId>,
+) -> Done<Reports<'b>> {
+    let mut reports = Reports::default();
+    for id in logging {
+        let mut last = connection.prepare_cached(include_str!("sql/logs/last.sql"))?;
+        reports.lines.insert(id, last.query_row([id.as_bytes()], |row| row.get(0))?);
+    }
+    Ok(reports)
+}
+
+/// Reads the columns `state, version, updated_at`.
+fn guard(columns: &mut Columns<'_, '_>) -> Done<Guard> {
+    Ok(Guard {
+        state: columns.code("job state", JobState::from_code)?,
+        version: columns.next()?,
+        updated_at: columns.instant()?,
+    })
+}
+
+/// Reads an execution, by the columns of `load.sql`.
+fn read(row: &Row<'_>, texts: &mut Texts) -> Done<Record> {
+    let mut columns = Columns::of(row);
+    let of = Subject {
+        id: columns.execution_id()?,
+        tenant: columns.tenant()?,
+        job: columns.job_id()?,
+        pool: texts.share(columns.text()?),
+        target: texts.share(columns.text()?),
+        overlap: columns.overlap()?,
+        watched: columns.next()?,
+        fire_at: columns.instant()?,
+        first_started_at: columns.instant_or_none()?,
+    };
+    let (kind, job_version) = (columns.code("fire kind", FireKind::from_code)?, columns.next()?);
+    let state = columns.state()?;
+    Ok(Record {
+        of,
+        kind,
+        job_version,
+        state,
+        reason: columns.code_or_none("reason", Reason::from_code)?,
+        attempt: columns.next()?,
+        fence: columns.number()?,
+        priority: columns.code("priority", Priority::from_code)?,
+        action: columns.code("action", ActionKind::from_code)?,
+        wake_at: columns.instant()?,
+        fired_at: columns.instant()?,
+        started_at: columns.instant_or_none()?,
+        finished_at: columns.instant_or_none()?,
+        worker: columns.text_or_none()?.map(|worker| texts.share(worker)),
+        outcome: columns.code_or_none("outcome", AttemptOutcome::from_code)?,
+        error: columns.error()?,
+        covers_from: columns.instant_or_none()?,
+        queued_at: columns.instant_or_none()?,
+        claimed_at: columns.instant_or_none()?,
+        fingerprint: columns.number_or_none()?,
+        deliveries: columns.next()?,
+        losses: columns.next()?,
+        attempts_from: columns.next()?,
+        cancel_requested_at: columns.instant_or_none()?,
+        cancel_reason: columns.code_or_none("reason", Reason::from_code)?,
+        note: columns.next()?,
+        changed: None,
+        stored_state: state,
+    })
+}

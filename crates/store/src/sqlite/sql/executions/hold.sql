@@ -1,4 +1,0 @@
--- caller: claim, complete: of an execution that must wait for another run of its job
--- guard: states ?4 and attempt ?5
--- index: PRIMARY KEY
-UPDATE executions SET state = ?2, reason = ?3 WHERE id = ?1 AND (1 << state) & ?4 <> 0 AND attempt = ?5

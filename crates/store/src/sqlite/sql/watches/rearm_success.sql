@@ -1,4 +1,0 @@
--- caller: break_watches
--- guard: none
--- index: PRIMARY KEY
-UPDATE success_watches SET due_at = ?2 WHERE job_id = ?1
