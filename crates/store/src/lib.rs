@@ -8,6 +8,7 @@ pub mod sqlite;
 pub mod postgres;
 pub mod copy;
 
+mod states;
 mod change;
 mod encode;
 mod prefix;

@@ -1,11 +1,11 @@
-//! Pages that are written by programs, so that they cannot drift: the state machine, the bug zoo, the limits, the command
-//! line.
+//! Pages that are written by programs, so that they cannot drift: the state machine and what SQL knows of it, the bug zoo,
+//! the limits, the command line.
 //!
 //! All but the last come from sources; tests compare them, so that `cargo test` alone notices a drift. The last is what
 //! the binary itself says, and therefore needs it built.
 
 use crate::steps::cargo;
-use crate::{read, root, zoo};
+use crate::{read, root, states, zoo};
 use campanile_model::lifecycle::{Event, State, TRANSITIONS, diagram};
 use campanile_model::schedule::format_duration_ms;
 use std::process::Command;
@@ -15,6 +15,8 @@ type Page = (&'static str, fn() -> Result<String, String>);
 
 const PAGES: &[Page] = &[
     ("docs/internals/state-machine.md", || Ok(state_machine())),
+    ("crates/store/src/sqlite/states.sql", || Ok(states::sqlite())),
+    ("crates/store/src/postgres/states.sql", || Ok(states::postgres())),
     ("docs/internals/bug-zoo.md", || Ok(zoo::page::page())),
     ("docs/reference/limits.md", || limits(&read("crates/model/src/limits.rs")?)),
     ("docs/reference/cli.md", cli),

@@ -1,12 +1,13 @@
 //! Checks and generated documents, for people who work on Campanile.
 //!
 //! `cargo xtask test` is what CI runs, and all of it. Plain std: whoever has a Rust toolchain and a C compiler can run
-//! it. Reading order: [`steps`] (the checks, one after the other), [`docs`] (pages written by programs), [`links`]
+//! it. Reading order: [`steps`] (the checks, one after the other), [`docs`] (pages written by programs), [`states`] (and SQL), [`links`]
 //! (names in pages that must exist), [`zoo`] (bugs that tests must catch), [`postgres`] (the database that tests use), [`tools`]
 //! (other programs that they use), [`chaos`] (faults on real nodes).
 
 mod steps;
 mod docs;
+mod states;
 mod links;
 mod zoo;
 mod postgres;
@@ -23,7 +24,7 @@ Usage: cargo xtask <task>
                  that CAMPANILE_TEST_POSTGRES names, or a private one, which is installed first if need be
   chaos [--seed <number>] [--minutes <number>|--seconds <number>] [--postgres|--embedded]
                  faults on real nodes, judged by the checker; needs root, and installs what it needs
-  docs           write the generated pages under docs/
+  docs           write the generated pages under docs/, and what SQL knows of states
   docs --check   verify that the committed pages equal the generated ones
   check-links    verify that every link and every file named in *.md exists
   zoo [<bug>]    plant bugs of other schedulers, or one of them, and see that the tests catch them

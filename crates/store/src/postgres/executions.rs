@@ -149,7 +149,7 @@ fn refire(sheet: &mut Sheet<'_>, fire: &Fire, now: Timestamp) -> Done<bool> {
     record.touch(Shape::Whole);
     sheet.effects.watches.begin_again(fire);
     // What waited for its turn asks for it again, by its new policy.
-    let leaves = fire.overlap == Overlap::Allow || was == State::Blocked;
+    let leaves = fire.overlap == Overlap::Allow || was == State::Held;
     if overlap != Overlap::Allow && leaves {
         overlaps::over(sheet, (dispatch.job, dispatch.execution), now)?;
     }

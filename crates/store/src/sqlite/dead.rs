@@ -1,12 +1,12 @@
 //! Dead executions: their groups, and the two ways out: `replay` and `bury`.
 
-use super::effects::{self, Effects, Transition};
+use super::effects::{Effects, Transition};
 use super::executions::{self, Found};
 use super::failure::{Done, expect_one};
 use super::overlaps;
 use super::rows::{Columns, Texts};
 use crate::sums::Grown;
-use campanile_model::execution::{AttemptOutcome, Reason};
+use campanile_model::execution::Reason;
 use campanile_model::ids::{ExecutionId, TenantId};
 use campanile_model::job::JobState;
 use campanile_model::lifecycle::{self, Event};
@@ -14,8 +14,6 @@ use campanile_model::overlap::Overlap;
 use campanile_model::store::{Applied, DeadGroup, Moved, Replay};
 use campanile_model::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
-use std::collections::HashMap;
-use std::sync::Arc;
 
 /// Runs dead executions again. The last attempt gets a row of its own, since the execution's row will hold the next one; and
 /// the retry policy counts from here.
@@ -151,35 +149,6 @@ pub(super) fn shrink(connection: &Connection, tenant: TenantId, fingerprint: u64
         None => {
             connection.prepare_cached(include_str!("sql/dead/drop.sql"))?.execute(key)?;
         }
-    }
-    Ok(())
-}
-
-/// Groups the executions that were dead before there were groups.
-pub(super) fn adopt(connection: &Connection) -> Done<()> {
-    let mut list = connection.prepare_cached(include_str!("sql/dead/list_ungrouped.sql"))?;
-    let mut found = list.query([])?;
-    let mut groups: HashMap<(TenantId, u64), Grown> = HashMap::new();
-    let mut grouped = Vec::new();
-    while let Some(row) = found.next()? {
-        let mut columns = Columns::of(row);
-        let (id, tenant) = (columns.execution_id()?, columns.tenant()?);
-        let target: Arc<str> = columns.text()?.into();
-        let outcome = columns.code_or_none("outcome", AttemptOutcome::from_code)?.unwrap_or(AttemptOutcome::Failed);
-        let error = columns.error()?;
-        let at = columns.instant()?;
-        let cause = effects::cause(outcome, error.as_ref());
-        let fingerprint = effects::fingerprint_of(&target, &cause);
-        let grown = groups.entry((tenant, fingerprint)).or_insert_with(|| Grown::new(&target, at));
-        grown.add(id, at, &cause.kind, &cause.message);
-        grouped.push((id, fingerprint));
-    }
-    let mut group = connection.prepare_cached(include_str!("sql/dead/group.sql"))?;
-    for (id, fingerprint) in grouped {
-        group.execute(params![id.as_bytes(), fingerprint as i64])?;
-    }
-    for ((tenant, fingerprint), grown) in groups {
-        grow(connection, tenant, fingerprint, &grown)?;
     }
     Ok(())
 }

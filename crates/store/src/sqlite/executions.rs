@@ -147,7 +147,7 @@ fn refire(effects: &mut Effects<'_>, fire: &Fire, now: Timestamp, ready: &mut Ve
     effects.count(dispatch.tenant, &pool, Some(state), None);
     effects.count(dispatch.tenant, &dispatch.pool, None, Some(lifecycle::target(Event::Refire)));
     // What waited for its turn asks for it again, by its new policy.
-    let leaves = fire.overlap == Overlap::Allow || state == State::Blocked;
+    let leaves = fire.overlap == Overlap::Allow || state == State::Held;
     if overlap != Overlap::Allow && leaves {
         overlaps::over(effects, (dispatch.job, dispatch.execution), now, ready)?;
     }
