@@ -22,9 +22,21 @@ const PAGES: &[Page] = &[
     ("docs/reference/cli.md", cli),
 ];
 
+/// How many of them follow from the states; they come first.
+const STATES: usize = 3;
+
 /// Writes all pages.
 pub fn write() -> Result<(), String> {
-    for (path, page) in PAGES {
+    write_some(PAGES)
+}
+
+/// Writes what follows from the states alone. Nothing has to be built for it.
+pub fn write_states() -> Result<(), String> {
+    write_some(&PAGES[..STATES])
+}
+
+fn write_some(pages: &[Page]) -> Result<(), String> {
+    for (path, page) in pages {
         let page = page()?;
         std::fs::write(root().join(path), page).map_err(|error| format!("cannot write {path}: {error}"))?;
         eprintln!("wrote {path}");
