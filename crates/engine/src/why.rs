@@ -170,12 +170,12 @@ async fn explain_execution(ctx: &Context, job: &Job, answer: &mut Why, execution
             answer.evidence.extend(execution.error.as_ref().map(|e| format!("last error {}: {}", e.kind, e.message)));
             answer.fixes.push(format!("campanile dead replay {}", execution.id));
         }
-        State::Cancelled | State::Skipped => {
+        state if state.is_final() => {
             answer.evidence.extend(execution.note.as_ref().map(|note| format!("note: {note}")));
             answer.evidence.extend(execution.finished_at.map(|at| format!("decided at {at}")));
             explain_ended(ctx, job, answer, &execution).await?;
         }
-        State::Pending | State::Retrying | State::Blocked => {
+        _ => {
             answer.verdict = Verdict::Waiting;
             waiting(ctx, answer, &execution);
         }
@@ -227,9 +227,15 @@ async fn explain_ended(ctx: &Context, job: &Job, answer: &mut Why, execution: &E
 /// Why an execution that waits is not running.
 fn waiting(ctx: &Context, answer: &mut Why, execution: &Execution) {
     let now = ctx.clock.now();
-    if execution.state == State::Blocked {
+    let waits_for = match execution.state {
+        State::Held => Some("it waits for an earlier run of its job to end"),
+        State::Waiting => Some("it waits for its parents to end"),
+        State::Blocked => Some("a parent that it needs is dead or was skipped; somebody must act"),
+        _ => None,
+    };
+    if let Some(evidence) = waits_for {
         answer.reason = Some(Reason::DependencyWaiting);
-        answer.evidence.push("it waits for an earlier run of its job to end".into());
+        answer.evidence.push(evidence.into());
         return;
     }
     if execution.wake_at > now {

@@ -66,7 +66,7 @@ async fn buffer_one_keeps_one_and_buffer_all_keeps_all_in_order() {
             fire(&rig, job).await;
             assert!(rig.pull("w-2", 10).await.is_empty(), "it waits");
         }
-        let waiting = (State::Blocked, Some(Reason::DependencyWaiting));
+        let waiting = (State::Held, Some(Reason::DependencyWaiting));
         assert!(states(&rig, job).await.contains(&waiting), "{policy:?}");
         let mut order = vec![current.granted.fire_at];
         for _ in 1..runs {

@@ -2,18 +2,23 @@
 //!
 //! Stores receive `sources(event)` and the target as parameters, so that no SQL file spells a rule; the fence is the other
 //! half of every guard. The diagram in `docs/internals/state-machine.md` is generated from the table, and the store
-//! conformance suite walks it.
+//! conformance suite walks it. Which states an index or a view of a store holds is generated from here too, into
+//! `states.sql` of each store: to add a state is to change this file and to run `cargo xtask docs`.
 
 use crate::execution::{Outcome, Reason};
 use crate::limits;
 use crate::retry::RetryPolicy;
 use crate::time::Timestamp;
-use State::{Blocked, Cancelled, Dead, Pending, Retrying, Running, Skipped, Succeeded};
+use State::{Blocked, Cancelled, Dead, Held, Pending, Retrying, Running, Skipped, Succeeded, Waiting};
 
-/// Where an execution is in its life.
-#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+/// Where an execution is in its life. States have no order; what they have in common is a [`StateSet`].
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum State {
-    /// Waits for other executions to end: its parents, or an earlier run of its job.
+    /// Waits for an earlier run of its job to end.
+    Held,
+    /// Waits for its parents, which may still end well.
+    Waiting,
+    /// A parent that it needs is dead or was skipped: a person must act.
     Blocked,
     /// Durable; due, or soon due.
     Pending,
@@ -68,8 +73,10 @@ pub enum Event {
 
 /// What follows what.
 pub const TRANSITIONS: &[(State, Event, State)] = &[
+    (Waiting, Event::ParentsDone, Pending),
+    (Waiting, Event::ParentFailed, Blocked),
+    // Somebody acted, and the parents ended well after all.
     (Blocked, Event::ParentsDone, Pending),
-    (Blocked, Event::ParentFailed, Skipped),
     (Pending, Event::Claim, Running),
     (Retrying, Event::Claim, Running),
     (Running, Event::Succeed, Succeeded),
@@ -80,19 +87,50 @@ pub const TRANSITIONS: &[(State, Event, State)] = &[
     (Retrying, Event::Discard, Skipped),
     (Skipped, Event::Refire, Pending),
     (Pending, Event::Refire, Pending),
-    // What waits for its turn asks for it again. What waits for its parents must not get here.
-    (Blocked, Event::Refire, Pending),
+    // What waits for its turn asks for it again.
+    (Held, Event::Refire, Pending),
     (Running, Event::Release, Pending),
-    (Pending, Event::Hold, Blocked),
-    (Blocked, Event::Unhold, Pending),
-    (Blocked, Event::Discard, Skipped),
+    (Pending, Event::Hold, Held),
+    (Held, Event::Unhold, Pending),
+    (Held, Event::Discard, Skipped),
     (Dead, Event::Replay, Pending),
     (Dead, Event::Bury, Cancelled),
+    (Held, Event::Cancel, Cancelled),
+    (Waiting, Event::Cancel, Cancelled),
     (Blocked, Event::Cancel, Cancelled),
     (Pending, Event::Cancel, Cancelled),
     (Running, Event::Cancel, Cancelled),
     (Retrying, Event::Cancel, Cancelled),
 ];
+
+/// The states that executions are born in, and what that takes.
+pub const BIRTHS: &[(State, &str)] = &[(Pending, "fire"), (Waiting, "fire with parents")];
+
+/// What is going on in a state.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Phase {
+    /// It is not over, and no attempt runs.
+    Waits,
+    /// An attempt runs, under a lease.
+    Runs,
+    /// Nothing more happens by itself.
+    Over,
+}
+
+/// Everything that is not over and has no running attempt.
+pub const WAITS: StateSet = StateSet::during(Phase::Waits);
+/// Everything with a running attempt.
+pub const RUNS: StateSet = StateSet::during(Phase::Runs);
+/// Everything that is not over.
+pub const OPEN: StateSet = WAITS.or(RUNS);
+/// Everything that is over.
+pub const FINAL: StateSet = StateSet::during(Phase::Over);
+/// What ended well: most of what is kept.
+pub const HAPPY: StateSet = StateSet::of(&[target(Event::Succeed)]);
+/// What ended otherwise: rare, and often asked for.
+pub const UNHAPPY: StateSet = FINAL.without(HAPPY);
+/// The dead letters.
+pub const DEAD: StateSet = StateSet::of(&[target(Event::FailFinal)]);
 
 /// An event that the table does not allow.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -108,6 +146,8 @@ pub struct Illegal {
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct StateSet(u16);
 
+const _: () = assert!(State::CODES <= u16::BITS as usize, "a set has a bit for every state");
+
 /// The state after `event`.
 pub fn apply(from: State, event: Event) -> Result<State, Illegal> {
     let mut rows = TRANSITIONS.iter();
@@ -120,7 +160,7 @@ pub const fn sources(event: Event) -> StateSet {
     let mut i = 0;
     while i < TRANSITIONS.len() {
         if TRANSITIONS[i].1 as u8 == event as u8 {
-            set |= 1 << TRANSITIONS[i].0 as u16;
+            set |= TRANSITIONS[i].0.bit();
         }
         i += 1;
     }
@@ -210,36 +250,68 @@ pub fn settle(outcome: &Outcome, ended: Ended, policy: &RetryPolicy, seed: u64) 
 }
 
 impl State {
-    /// All states, in the order of their codes.
-    pub const ALL: [State; 8] = [Blocked, Pending, Running, Retrying, Succeeded, Dead, Cancelled, Skipped];
+    /// All states, in the order in which people read them.
+    pub const ALL: [State; 10] =
+        [Held, Waiting, Blocked, Pending, Running, Retrying, Succeeded, Dead, Cancelled, Skipped];
 
-    /// The word used in the API.
-    pub const fn as_str(self) -> &'static str {
+    /// How many codes are taken: each is less. For arrays that have a place per state.
+    pub const CODES: usize = Self::ALL.len();
+
+    /// The row of each state: its number in stores, which is never used again and says nothing else; its word in the API; and
+    /// what goes on in it.
+    const fn row(self) -> (u8, &'static str, Phase) {
         match self {
-            Blocked => "BLOCKED",
-            Pending => "PENDING",
-            Running => "RUNNING",
-            Retrying => "RETRYING",
-            Succeeded => "SUCCEEDED",
-            Dead => "DEAD",
-            Cancelled => "CANCELLED",
-            Skipped => "SKIPPED",
+            Held => (0, "HELD", Phase::Waits),
+            Pending => (1, "PENDING", Phase::Waits),
+            Running => (2, "RUNNING", Phase::Runs),
+            Retrying => (3, "RETRYING", Phase::Waits),
+            Succeeded => (4, "SUCCEEDED", Phase::Over),
+            Dead => (5, "DEAD", Phase::Over),
+            Cancelled => (6, "CANCELLED", Phase::Over),
+            Skipped => (7, "SKIPPED", Phase::Over),
+            Waiting => (8, "WAITING", Phase::Waits),
+            Blocked => (9, "BLOCKED", Phase::Waits),
         }
     }
 
-    /// The number used in the store; never reused.
+    /// The word used in the API.
+    pub const fn as_str(self) -> &'static str {
+        self.row().1
+    }
+
+    /// The number used in the store; never reused, and not to be compared by size.
     pub const fn code(self) -> u8 {
-        self as u8
+        self.row().0
     }
 
     /// The state with this number.
     pub fn from_code(code: u8) -> Option<Self> {
-        Self::ALL.get(code as usize).copied()
+        const BY_CODE: [State; State::CODES] = {
+            let mut states = State::ALL;
+            let mut i = 0;
+            while i < State::CODES {
+                states[State::ALL[i].code() as usize] = State::ALL[i];
+                i += 1;
+            }
+            states
+        };
+        BY_CODE.get(usize::from(code)).copied()
     }
 
-    /// Whether nothing more happens by itself. Every state from `Succeeded` on.
+    /// What somebody who writes `word` looks for. What waits for an earlier run was called blocked once, and people who
+    /// look for what is stuck mean both.
+    pub fn meant_by(word: &str) -> Option<StateSet> {
+        let state = Self::ALL.into_iter().find(|state| state.as_str().eq_ignore_ascii_case(word))?;
+        Some(if state == Blocked { StateSet::of(&[Blocked, Held]) } else { StateSet::of(&[state]) })
+    }
+
+    /// Whether nothing more happens by itself.
     pub const fn is_final(self) -> bool {
-        matches!(self, Succeeded | Dead | Cancelled | Skipped)
+        FINAL.contains(self)
+    }
+
+    const fn bit(self) -> u16 {
+        1 << self.code()
     }
 }
 
@@ -265,20 +337,78 @@ impl Event {
 }
 
 impl StateSet {
+    /// All states.
+    pub const ALL: StateSet = StateSet::of(&State::ALL);
+
+    /// The set of these.
+    pub const fn of(states: &[State]) -> Self {
+        let (mut set, mut i) = (0, 0);
+        while i < states.len() {
+            set |= states[i].bit();
+            i += 1;
+        }
+        Self(set)
+    }
+
+    const fn during(phase: Phase) -> Self {
+        let (mut set, mut i) = (0, 0);
+        while i < State::ALL.len() {
+            if State::ALL[i].row().2 as u8 == phase as u8 {
+                set |= State::ALL[i].bit();
+            }
+            i += 1;
+        }
+        Self(set)
+    }
+
+    /// What is in either.
+    pub const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// What is in both.
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// What is only in the first.
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     /// The mask: bit n stands for the state with code n.
     pub const fn mask(self) -> u16 {
         self.0
     }
 
+    /// Whether there is none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
     /// Whether `state` is in the set.
     pub const fn contains(self, state: State) -> bool {
-        self.0 & (1 << state as u16) != 0
+        self.0 & state.bit() != 0
+    }
+
+    /// The states, in the order in which people read them.
+    pub fn iter(self) -> impl Iterator<Item = State> {
+        State::ALL.into_iter().filter(move |state| self.contains(*state))
+    }
+}
+
+impl FromIterator<State> for StateSet {
+    fn from_iter<I: IntoIterator<Item = State>>(states: I) -> Self {
+        states.into_iter().fold(StateSet(0), |set, state| set.or(StateSet::of(&[state])))
     }
 }
 
 /// The table as a Mermaid diagram, for the documentation.
 pub fn diagram() -> String {
-    let mut text = String::from("stateDiagram-v2\n    [*] --> Pending: fire\n    [*] --> Blocked: fire with parents\n");
+    let mut text = String::from("stateDiagram-v2\n");
+    for (state, how) in BIRTHS {
+        text.push_str(&format!("    [*] --> {state:?}: {how}\n"));
+    }
     for (from, event, to) in TRANSITIONS {
         text.push_str(&format!("    {from:?} --> {to:?}: {event:?}\n"));
     }
@@ -322,12 +452,43 @@ mod tests {
                 "{from:?} {event:?}"
             );
         }
-        assert!(State::ALL.iter().all(|s| s.is_final() == (s.code() >= Succeeded.code())));
+    }
+
+    #[test]
+    fn every_state_has_a_number_and_a_word_of_its_own() {
+        for state in State::ALL {
+            assert_eq!(State::from_code(state.code()), Some(state));
+            let same = |other: &&State| other.code() == state.code() || other.as_str() == state.as_str();
+            assert_eq!(State::ALL.iter().filter(same).count(), 1, "{state:?}");
+        }
+        assert_eq!(State::from_code(State::CODES as u8), None);
+    }
+
+    #[test]
+    fn every_state_waits_runs_or_is_over() {
+        for state in State::ALL {
+            let is = [WAITS, RUNS, FINAL].map(|set| set.contains(state));
+            assert_eq!(is.iter().filter(|is| **is).count(), 1, "{state:?}");
+            assert_eq!(OPEN.contains(state), !state.is_final(), "{state:?}");
+            assert_eq!(RUNS.contains(state), sources(Event::Succeed).contains(state), "{state:?}");
+            assert!(!sources(Event::Claim).contains(state) || WAITS.contains(state), "{state:?}");
+        }
+        assert_eq!(DEAD, sources(Event::Replay));
+        assert!(UNHAPPY.contains(Dead) && !UNHAPPY.contains(Succeeded));
+    }
+
+    #[test]
+    fn who_looks_for_blocked_finds_what_is_held_too() {
+        for state in State::ALL.into_iter().filter(|state| *state != Blocked) {
+            assert_eq!(State::meant_by(&state.as_str().to_lowercase()), Some(StateSet::of(&[state])));
+        }
+        assert_eq!(State::meant_by("Blocked"), Some(StateSet::of(&[Held, Blocked])));
+        assert_eq!(State::meant_by("lost"), None);
     }
 
     #[test]
     fn all_states_can_be_reached() {
-        let mut reached = vec![Pending, Blocked];
+        let mut reached: Vec<State> = BIRTHS.iter().map(|(state, _)| *state).collect();
         while let Some(to) =
             TRANSITIONS.iter().find(|(f, _, t)| reached.contains(f) && !reached.contains(t)).map(|(_, _, t)| *t)
         {

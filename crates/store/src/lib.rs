@@ -9,6 +9,7 @@ pub mod postgres;
 pub mod copy;
 
 mod core;
+mod states;
 mod encode;
 mod prefix;
 mod search;

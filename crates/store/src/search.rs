@@ -8,17 +8,10 @@
 use campanile_model::fault::{Bug, planted};
 use campanile_model::filter::{Subject, Term, Test};
 use campanile_model::ids::{ExecutionId, FireKind, JobId, TenantId};
-use campanile_model::lifecycle::State;
+use campanile_model::lifecycle::{OPEN, RUNS, State, StateSet, UNHAPPY, WAITS};
 use campanile_model::store::ExecutionQuery;
 use campanile_model::time::Timestamp;
 use std::collections::HashMap;
-
-/// Final states other than success: rare, and often asked for. They have an index of their own.
-pub(crate) const UNHAPPY: [State; 3] = [State::Dead, State::Cancelled, State::Skipped];
-/// The state that is found by `listing/running.sql`.
-pub(crate) const RUNS: State = State::Running;
-/// The states that are found by `listing/waiting.sql`.
-pub(crate) const WAITS: [State; 3] = [State::Blocked, State::Pending, State::Retrying];
 
 /// What looking a row up costs, against walking over it.
 pub(crate) const LOOK_UP_COST: usize = 10;
@@ -43,7 +36,7 @@ pub(crate) struct Search<'q> {
     pub(crate) query: &'q ExecutionQuery,
     /// The ids that may be on the page: from the first, before the second.
     pub(crate) range: ([u8; 16], [u8; 16]),
-    states: u16,
+    states: StateSet,
     of_execution: Vec<&'q Term>,
     of_job: Vec<&'q Term>,
     /// Jobs that were looked at, and whether they pass.
@@ -62,9 +55,10 @@ pub(crate) enum Meant {
 impl<'q> Search<'q> {
     /// `None` when nothing can be found.
     pub(crate) fn of(query: &'q ExecutionQuery) -> Option<Self> {
-        let states = mask(&query.states) & query.filter.states().map_or(mask(&[]), |states| exact_mask(&states));
+        let asked = if query.states.is_empty() { StateSet::ALL } else { StateSet::of(&query.states) };
+        let states = asked.and(query.filter.states().map_or(StateSet::ALL, |states| StateSet::of(&states)));
         let range = range(query);
-        if states == 0 || range.0 >= range.1 || query.limit == 0 {
+        if states.is_empty() || range.0 >= range.1 || query.limit == 0 {
             return None;
         }
         let asks_job = |term: &&Term| matches!(term.test, Test::Job(_) | Test::Tag(_));
@@ -74,16 +68,16 @@ impl<'q> Search<'q> {
 
     /// The cheapest way to what is asked for.
     pub(crate) fn path(&self) -> Path {
-        let only = |states: u16| self.states & !states == 0;
-        let (runs, waits) = (exact_mask(&[RUNS]), exact_mask(&WAITS));
+        let only = |states: StateSet| self.states.without(states).is_empty();
+        let some = |states: StateSet| !self.states.and(states).is_empty();
         if let Some(job) = self.query.job {
             Path::Job(job)
         } else if let Some(fingerprint) = self.query.filter.fingerprint_exact() {
             Path::Dead(fingerprint)
-        } else if only(exact_mask(&UNHAPPY)) {
+        } else if only(UNHAPPY) {
             Path::Unhappy
-        } else if only(runs | waits) {
-            Path::Open { runs: self.states & runs != 0, waits: self.states & waits != 0 }
+        } else if only(OPEN) {
+            Path::Open { runs: some(RUNS), waits: some(WAITS) }
         } else {
             Path::All
         }
@@ -95,7 +89,7 @@ impl<'q> Search<'q> {
         (tenant, job, state): (TenantId, JobId, State),
         subject: impl FnOnce() -> Result<Subject<'r>, E>,
     ) -> Result<Meant, E> {
-        if tenant != self.query.tenant || self.states & (1 << state.code()) == 0 {
+        if tenant != self.query.tenant || !self.states.contains(state) {
             return Ok(Meant::No);
         }
         if !self.of_execution.is_empty() {
@@ -196,13 +190,4 @@ fn range(query: &ExecutionQuery) -> ([u8; 16], [u8; 16]) {
         before.iter_mut().for_each(|before| before[6..].fill(0));
     }
     (from, [to, before].into_iter().flatten().min().unwrap_or([0xff; 16]))
-}
-
-/// The mask of `states`; of all when there are none.
-fn mask(states: &[State]) -> u16 {
-    if states.is_empty() { exact_mask(&State::ALL) } else { exact_mask(states) }
-}
-
-fn exact_mask(states: &[State]) -> u16 {
-    states.iter().fold(0, |mask, state| mask | 1 << state.code())
 }

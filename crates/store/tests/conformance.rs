@@ -2,12 +2,33 @@
 
 use campanile_store::sqlite::{Options, SqliteStore};
 use campanile_testkit::conformance::store::Fixture;
+use rusqlite::{Connection, params};
 use std::sync::Arc;
+
+/// What verbs do when they lead to a state.
+const PLACE: [&str; 3] = [
+    "UPDATE counts SET n = n - 1 WHERE (tenant, pool, state) = (SELECT tenant, pool, state FROM executions WHERE id = ?1)",
+    "INSERT INTO counts SELECT tenant, pool, ?2, 1 FROM executions WHERE id = ?1
+     ON CONFLICT (tenant, pool, state) DO UPDATE SET n = n + 1",
+    "UPDATE executions SET state = ?2 WHERE id = ?1",
+];
 
 fn sqlite() -> Fixture {
     let directory = tempfile::tempdir().expect("a directory for the test");
-    let store = SqliteStore::open(&Options::new(directory.path().join("campanile.db"))).expect("a new store opens");
-    Fixture::new(Arc::new(store), directory)
+    let path = directory.path().join("campanile.db");
+    let store = SqliteStore::open(&Options::new(&path)).expect("a new store opens");
+    Fixture::new(Arc::new(store), directory).placing(move |id, state| {
+        let connection = Connection::open(&path).expect("the file opens twice");
+        for sql in PLACE {
+            let places = connection.prepare(sql).expect("it is SQL").parameter_count();
+            let done = match places {
+                1 => connection.execute(sql, [id.as_bytes()]),
+                _ => connection.execute(sql, params![id.as_bytes(), state.code()]),
+            };
+            assert_eq!(done.expect("it is placed"), 1, "{sql}");
+        }
+        Box::pin(std::future::ready(()))
+    })
 }
 
 campanile_testkit::store_suite!(sqlite_store, sqlite());

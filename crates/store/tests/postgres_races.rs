@@ -113,7 +113,7 @@ async fn runs_do_not_overlap_across_nodes() {
     }
     tasks.join_all().await;
     end_all(&store, &nodes).await;
-    let left = ExecutionQuery { states: vec![State::Blocked, State::Running], ..lives::all(1_000) };
+    let left = ExecutionQuery { states: vec![State::Held, State::Running], ..lives::all(1_000) };
     assert_eq!(store.list_executions(&left).await.unwrap().items, [], "nobody waits for ever");
     assert_eq!(store.reconcile().await.unwrap(), 0);
 }

@@ -1,11 +1,11 @@
-//! Pages that are written by programs, so that they cannot drift: the state machine, the bug zoo, the limits, the command
-//! line.
+//! Pages that are written by programs, so that they cannot drift: the state machine and what SQL knows of it, the bug zoo,
+//! the limits, the command line.
 //!
 //! All but the last come from sources; tests compare them, so that `cargo test` alone notices a drift. The last is what
 //! the binary itself says, and therefore needs it built.
 
 use crate::steps::cargo;
-use crate::{read, root, zoo};
+use crate::{read, root, states, zoo};
 use campanile_model::lifecycle::{Event, State, TRANSITIONS, diagram};
 use campanile_model::schedule::format_duration_ms;
 use std::process::Command;
@@ -15,14 +15,28 @@ type Page = (&'static str, fn() -> Result<String, String>);
 
 const PAGES: &[Page] = &[
     ("docs/internals/state-machine.md", || Ok(state_machine())),
+    ("crates/store/src/sqlite/states.sql", || Ok(states::sqlite())),
+    ("crates/store/src/postgres/states.sql", || Ok(states::postgres())),
     ("docs/internals/bug-zoo.md", || Ok(zoo::page::page())),
     ("docs/reference/limits.md", || limits(&read("crates/model/src/limits.rs")?)),
     ("docs/reference/cli.md", cli),
 ];
 
+/// How many of them follow from the states; they come first.
+const STATES: usize = 3;
+
 /// Writes all pages.
 pub fn write() -> Result<(), String> {
-    for (path, page) in PAGES {
+    write_some(PAGES)
+}
+
+/// Writes what follows from the states alone. Nothing has to be built for it.
+pub fn write_states() -> Result<(), String> {
+    write_some(&PAGES[..STATES])
+}
+
+fn write_some(pages: &[Page]) -> Result<(), String> {
+    for (path, page) in pages {
         let page = page()?;
         std::fs::write(root().join(path), page).map_err(|error| format!("cannot write {path}: {error}"))?;
         eprintln!("wrote {path}");

@@ -1,12 +1,14 @@
 //! Checks and generated documents, for people who work on Campanile.
 //!
 //! `cargo xtask test` is what CI runs, and all of it. Plain std: whoever has a Rust toolchain and a C compiler can run
-//! it. Reading order: [`steps`] (the checks, one after the other), [`docs`] (pages written by programs), [`links`]
+//! it. Reading order: [`steps`] (the checks, one after the other), [`docs`] (pages written by programs), [`states`] (and SQL), [`made_up`] (what a new state takes), [`links`]
 //! (names in pages that must exist), [`zoo`] (bugs that tests must catch), [`postgres`] (the database that tests use), [`tools`]
 //! (other programs that they use), [`chaos`] (faults on real nodes).
 
 mod steps;
 mod docs;
+mod states;
+mod made_up;
 mod links;
 mod zoo;
 mod postgres;
@@ -19,13 +21,15 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 Usage: cargo xtask <task>
 
-  test           everything CI checks: check-links, fmt, clippy, doc, test, zoo, docs --check; tests use the PostgreSQL
+  test           everything CI checks: check-links, fmt, clippy, doc, test, made-up-state, zoo, docs --check; tests use the PostgreSQL
                  that CAMPANILE_TEST_POSTGRES names, or a private one, which is installed first if need be
   chaos [--seed <number>] [--minutes <number>|--seconds <number>] [--postgres|--embedded]
                  faults on real nodes, judged by the checker; needs root, and installs what it needs
-  docs           write the generated pages under docs/
+  docs           write the generated pages under docs/, and what SQL knows of states
+  docs --states  write only what follows from the states
   docs --check   verify that the committed pages equal the generated ones
   check-links    verify that every link and every file named in *.md exists
+  made-up-state  add a state to a copy of the sources, and see that nothing else has to be written by hand
   zoo [<bug>]    plant bugs of other schedulers, or one of them, and see that the tests catch them
   postgres       run a private PostgreSQL and say where, until Ctrl-C or the end of the input
   postgres -- <command> [<argument>...]
@@ -39,6 +43,8 @@ fn main() -> ExitCode {
         ["chaos", ref order @ ..] => chaos::run(order),
         ["docs"] => docs::write(),
         ["docs", "--check"] => docs::check(),
+        ["docs", "--states"] => docs::write_states(),
+        ["made-up-state"] => made_up::run(None),
         ["check-links"] => links::check(),
         ["zoo"] => zoo::run(None),
         ["zoo", bug] => zoo::run(Some(bug)),

@@ -4,7 +4,7 @@
 //! check is seen before it is a habit. PostgreSQL comes early: where there is none, nobody waits long to be told.
 
 use crate::postgres::{self, Server};
-use crate::{docs, links, root, tools, zoo};
+use crate::{docs, links, made_up, root, tools, zoo};
 use std::ffi::OsString;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -23,6 +23,7 @@ const STEPS: &[Step] = &[
     ("clippy", |_| cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])),
     ("doc", |_| perform(cargo_command(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))),
     ("test", |server| test(server.as_ref())),
+    ("made-up-state", |server| made_up::run(server.as_ref())),
     ("zoo", |server| zoo::run_all(server.as_ref())),
     ("docs --check", |_| docs::check()),
 ];

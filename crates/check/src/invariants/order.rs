@@ -110,7 +110,7 @@ pub fn check(case: Case<'_>, found: &mut Vec<Violation>) {
 
 fn state(name: &str) -> Option<State> {
     Some(match name {
-        "PENDING" | "BLOCKED" | "RETRYING" => State::Waiting,
+        "PENDING" | "HELD" | "WAITING" | "BLOCKED" | "RETRYING" => State::Waiting,
         "RUNNING" => State::Running,
         "SUCCEEDED" => State::Succeeded,
         "DEAD" => State::Dead,

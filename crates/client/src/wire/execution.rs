@@ -24,7 +24,7 @@ pub struct Execution {
     pub scheduled_at: String,
     /// Why it exists: `SCHEDULE`, `MANUAL` or `BACKFILL`.
     pub kind: String,
-    /// `BLOCKED`, `PENDING`, `RUNNING`, `RETRYING`, `SUCCEEDED`, `DEAD`, `CANCELLED` or `SKIPPED`.
+    /// `HELD`, `WAITING`, `BLOCKED`, `PENDING`, `RUNNING`, `RETRYING`, `SUCCEEDED`, `DEAD`, `CANCELLED` or `SKIPPED`.
     pub state: String,
     /// The same as `state`.
     pub status: String,

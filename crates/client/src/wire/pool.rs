@@ -20,7 +20,10 @@ pub struct Pool {
     pub running: u64,
     /// Executions that wait for another attempt.
     pub retrying: u64,
-    /// Executions that wait for an earlier run of their job.
+    /// Executions that wait for an earlier run of their job (`HELD`).
+    #[serde(default)]
+    pub held: u64,
+    /// Executions that cannot go on before others do: `HELD` and `BLOCKED`.
     pub blocked: u64,
     /// Executions in the queue: they may start, and nobody has taken them yet.
     pub queued: u64,

@@ -5,7 +5,7 @@ use super::scan::{RawTerm, Value, scan, shown};
 use super::{Compare, FilterError, Pattern, Term, Test, when};
 use crate::execution::Reason;
 use crate::ids::FireKind;
-use crate::lifecycle::State;
+use crate::lifecycle::{State, StateSet};
 use crate::schedule::parse_duration_ms;
 use crate::time::Timestamp;
 
@@ -49,7 +49,7 @@ pub(super) fn terms(text: &str, now: Timestamp) -> Result<Vec<Term>, FilterError
 
 fn test(raw: &RawTerm<'_>, now: Timestamp) -> Result<Test, FilterError> {
     Ok(match raw.field.to_ascii_lowercase().as_str() {
-        "state" => Test::State(words(raw, &State::ALL, State::as_str)?),
+        "state" => Test::State(states(raw)?),
         "job" => Test::Job(pattern(raw)?),
         "handler" => Test::Handler(pattern(raw)?),
         "pool" => Test::Pool(literals(raw)?),
@@ -106,6 +106,19 @@ fn words<T: Copy + PartialEq>(
             });
         };
         push_new(&mut found, item);
+    }
+    Ok(found)
+}
+
+/// States by their words, and what else people mean by them.
+fn states(raw: &RawTerm<'_>) -> Result<Vec<State>, FilterError> {
+    let mut found = Vec::with_capacity(raw.values.len());
+    for state in words(raw, &State::ALL, State::as_str)? {
+        push_new(&mut found, state);
+        State::meant_by(state.as_str())
+            .into_iter()
+            .flat_map(StateSet::iter)
+            .for_each(|meant| push_new(&mut found, meant));
     }
     Ok(found)
 }

@@ -21,7 +21,7 @@ impl Filter {
         (start, end)
     }
 
-    /// The states that everything meant is in, in the order of their codes; `None` where the filter does not say, and
+    /// The states that everything meant is in, as [`State::ALL`] has them; `None` where the filter does not say, and
     /// empty where it contradicts itself.
     pub fn states(&self) -> Option<Vec<State>> {
         let sets = self.terms.iter().filter_map(|term| match &term.test {

@@ -89,6 +89,8 @@ fn every_field_is_read() {
         ("attempt:3", Test::Attempt(Compare::Eq, 3)),
         ("attempt:<4294967295", Test::Attempt(Compare::Lt, u32::MAX)),
         ("State:dead", Test::State(vec![State::Dead])),
+        ("state:held", Test::State(vec![State::Held])),
+        ("state:blocked", Test::State(vec![State::Blocked, State::Held])),
     ] {
         assert_eq!(test_of(text), test, "{text}");
     }
@@ -97,7 +99,8 @@ fn every_field_is_read() {
 #[test]
 fn every_word_of_ours_is_a_value() {
     for state in State::ALL {
-        assert_eq!(test_of(&format!("state:{}", state.as_str())), Test::State(vec![state]));
+        let Test::State(meant) = test_of(&format!("state:{}", state.as_str())) else { panic!("{state:?}") };
+        assert_eq!(Some(meant.into_iter().collect()), State::meant_by(state.as_str()));
     }
     for reason in Reason::ALL {
         assert_eq!(test_of(&format!("reason:{}", reason.as_str())), Test::Reason(vec![reason]));
@@ -282,7 +285,7 @@ fn unknown_names_get_the_nearest() {
     check_error("--job:x", "-job", "unknown field `-job`", "did you mean `job`?");
     check_error("quux:x", "quux", "unknown field `quux`", "the fields are state, job, ");
     check_error("state:dead,runing", "runing", "unknown state `runing`", "did you mean `RUNNING`?");
-    check_error("state:fail", "fail", "unknown state `fail`", "one of BLOCKED, PENDING, ");
+    check_error("state:fail", "fail", "unknown state `fail`", "one of HELD, WAITING, ");
     check_error("reason:atempts-exhausted", "atempts-exhausted", "unknown reason `atempts-exhausted`", "EXHAUSTED`?");
     check_error("reason:stale", "stale", "unknown reason `stale`", "did you mean `STALE_VERSION`?");
     check_error("kind:manuel", "manuel", "unknown kind `manuel`", "did you mean `MANUAL`?");

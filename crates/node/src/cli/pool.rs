@@ -119,11 +119,11 @@ fn rows(pools: &[&Pool], out: &Output) -> String {
             pool.oldest_waiting_ms.map_or("-".into(), rough),
             pool.waiting.to_string(),
             pool.retrying.to_string(),
-            pool.blocked.to_string(),
+            pool.held.to_string(),
             pool.workers.to_string(),
         ]
     });
-    let header = ["NAME", "STATE", "SLOTS", "RUNNING", "QUEUED", "OLDEST", "PENDING", "RETRYING", "BLOCKED", "WORKERS"];
+    let header = ["NAME", "STATE", "SLOTS", "RUNNING", "QUEUED", "OLDEST", "PENDING", "RETRYING", "HELD", "WORKERS"];
     out.table(&header, rows)
 }
 
@@ -137,7 +137,7 @@ fn details(pool: &Pool, out: &Output) -> String {
         ("oldest", pool.oldest_waiting_at.as_deref().map(clean).unwrap_or_default()),
         ("pending", pool.waiting.to_string()),
         ("retrying", pool.retrying.to_string()),
-        ("blocked", format!("{} wait for an earlier run", pool.blocked)),
+        ("held", format!("{} wait for an earlier run", pool.held)),
         ("workers", format!("{} ask for its work", pool.workers)),
         ("updated", pool.updated_at.clone().unwrap_or_default()),
     ];

@@ -4,6 +4,7 @@ use super::Globals;
 use super::exit::Failure;
 use super::output::{Output, bytes, rough};
 use campanile_client::Client;
+use campanile_model::lifecycle::State;
 
 /// Shows how the server is.
 pub async fn run(globals: &Globals, out: &Output) -> Result<(), Failure> {
@@ -59,12 +60,13 @@ pub async fn run(globals: &Globals, out: &Output) -> Result<(), Failure> {
 
 /// Executions by state, those that are at work first.
 async fn states(client: &Client) -> String {
-    const ORDER: [&str; 8] = ["RUNNING", "PENDING", "RETRYING", "BLOCKED", "SUCCEEDED", "DEAD", "CANCELLED", "SKIPPED"];
+    const FIRST: [&str; 3] = ["RUNNING", "PENDING", "RETRYING"];
     // The rest of the answer is worth showing where this one is not to be had.
     let Ok(counts) = client.counts().await else { return String::new() };
     let in_state = |state: &str| -> u64 {
         counts.data.iter().filter(|count| count.state == state).map(|count| count.executions).sum()
     };
-    let parts = ORDER.into_iter().map(|state| (state, in_state(state))).filter(|(_, count)| *count > 0);
+    let rest = State::ALL.into_iter().map(State::as_str).filter(|state| !FIRST.contains(state));
+    let parts = FIRST.into_iter().chain(rest).map(|state| (state, in_state(state))).filter(|(_, count)| *count > 0);
     parts.map(|(state, count)| format!("{state} {count}")).collect::<Vec<_>>().join(", ")
 }

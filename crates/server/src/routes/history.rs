@@ -200,14 +200,12 @@ fn either(
 fn read_states(text: &str) -> Result<Vec<ExecutionState>, Refusal> {
     let mut states = Vec::new();
     for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
-        let state = ExecutionState::ALL.into_iter().find(|state| state.as_str().eq_ignore_ascii_case(word));
-        let state = state.ok_or_else(|| {
+        let meant = ExecutionState::meant_by(word).ok_or_else(|| {
             let all: Vec<_> = ExecutionState::ALL.into_iter().map(ExecutionState::as_str).collect();
             Refusal::bad_request("parameter_invalid", format!("`state` must be of {}", all.join(", ")))
         })?;
-        if !states.contains(&state) {
-            states.push(state);
-        }
+        let new: Vec<_> = meant.iter().filter(|state| !states.contains(state)).collect();
+        states.extend(new);
     }
     Ok(states)
 }

@@ -5,6 +5,7 @@ use crate::problem::Refusal;
 use crate::request::{Answer, Head, json};
 use axum::extract::State;
 use campanile_client::wire::{self, Count, Counts, Problem, Quantiles, Stats, StatsStep};
+use campanile_model::lifecycle::State as ExecutionState;
 use campanile_model::stats::{BUCKETS, Rollup, StatsQuery, Tally};
 use campanile_model::{Timestamp, limits};
 use http::StatusCode;
@@ -64,7 +65,8 @@ pub(super) async fn counts(State(app): State<App>, head: Head) -> Answer {
     head.params(&[])?;
     let mut counts = app.engine.store().counts(Some(app.tenant())).await?;
     counts.retain(|count| count.executions > 0);
-    counts.sort_by(|a, b| (&a.pool, a.state).cmp(&(&b.pool, b.state)));
+    let place = |state| ExecutionState::ALL.iter().position(|it| *it == state);
+    counts.sort_by(|a, b| (&a.pool, place(a.state)).cmp(&(&b.pool, place(b.state))));
     let data = counts.into_iter().map(|count| Count {
         pool: count.pool.to_string(),
         state: count.state.as_str().to_owned(),

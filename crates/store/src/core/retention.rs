@@ -13,7 +13,7 @@ use campanile_model::time::Timestamp;
 
 /// Where the scans stand, by the code of the state. In memory only: a new start scans anew.
 #[derive(Clone, Default)]
-pub(crate) struct Progress([Scan; State::ALL.len()]);
+pub(crate) struct Progress([Scan; State::CODES]);
 
 #[derive(Copy, Clone, PartialEq)]
 enum Scan {

@@ -23,7 +23,7 @@ pub(crate) struct Sums {
 struct Counted {
     tenant: TenantId,
     pool: Arc<str>,
-    change: [i64; State::ALL.len()],
+    change: [i64; State::CODES],
 }
 
 impl Sums {
@@ -75,7 +75,8 @@ impl Sums {
     /// The counts that change, and by how much.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (TenantId, &Arc<str>, State, i64)> {
         self.counts.iter().flat_map(|Counted { tenant, pool, change }| {
-            let changed = State::ALL.into_iter().zip(*change).filter(|(_, by)| *by != 0);
+            let changed = State::ALL.into_iter().map(|state| (state, change[usize::from(state.code())]));
+            let changed = changed.filter(|(_, by)| *by != 0);
             changed.map(move |(state, by)| (*tenant, pool, state, by))
         })
     }

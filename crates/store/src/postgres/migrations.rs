@@ -1,4 +1,5 @@
-//! Numbered, forward-only migrations. Those that were applied are noted in `schema_migrations`.
+//! Numbered, forward-only migrations. Those that were applied are noted in `schema_migrations`. After them comes what
+//! follows from the states, see `crate::states`.
 //!
 //! Any number of nodes may start at once, and others may be at work meanwhile: each migration is a transaction that
 //! one node runs at a time, and none waits for a lock longer than a moment, because whoever comes after it would wait
@@ -6,6 +7,7 @@
 
 use super::ZONE_DATABASE;
 use super::rows::Columns;
+use crate::states;
 use campanile_model::error::{Error, Kind, Result};
 use campanile_model::store::StoreStatus;
 use campanile_pg::pool::Write;
@@ -18,6 +20,9 @@ const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_start.sql")];
 /// The number of the newest migration this binary knows.
 const NEWEST: i64 = MIGRATIONS.len() as i64;
 
+/// Views and indexes of some states.
+const STATES: &str = include_str!("states.sql");
+
 /// What every migration starts with. It waits shortly for locks, but may work long.
 const TERMS: &str = "SET LOCAL lock_timeout = '2s'; SET LOCAL statement_timeout = '1h'";
 /// Where the numbers of migrations are noted.
@@ -29,9 +34,10 @@ const NOTES: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
 /// How often somebody who does not get a lock tries again, and how long it lets others work in between.
 const TRIES: (u32, Duration) = (120, Duration::from_millis(500));
 
-/// A migration to apply.
+/// What is to be done next.
 struct Next {
-    number: i64,
+    /// The migration to apply; none when only what follows from the states is to be made anew.
+    number: Option<i64>,
     schema_is_missing: bool,
     schema: String,
     lock: i32,
@@ -43,7 +49,8 @@ pub(super) async fn run(pool: &Pool) -> Result<()> {
         // The second half is always the same: one migration at a time, whichever it is.
         let applied = patiently(pool, TRIES, &next, |tx, next| Box::pin(apply(tx, next))).await?;
         if applied {
-            tracing::info!(number = next.number, location = &**pool.target().location(), "migrated the store");
+            let number = next.number.unwrap_or(NEWEST);
+            tracing::info!(number, location = &**pool.target().location(), "migrated the store");
         }
     }
     Ok(())
@@ -67,12 +74,21 @@ async fn look(pool: &Pool) -> Result<Option<Next>> {
         );
         return Err(Error::new(Kind::Conflict, message).with_code("store_newer"));
     }
-    Ok((applied < NEWEST).then(|| Next {
-        number: applied + 1,
+    let noted = if applied > 0 { noted(pool).await? } else { None };
+    states::check(noted.as_deref(), location)?;
+    let is_to_date = applied == NEWEST && noted.is_some_and(|noted| noted == states::note(STATES));
+    Ok((!is_to_date).then(|| Next {
+        number: (applied < NEWEST).then_some(applied + 1),
         schema_is_missing: !exists,
         schema: schema.to_owned(),
         lock: pool.target().lock_class("migrations"),
     }))
+}
+
+/// The note of what was made for the states.
+async fn noted(pool: &Pool) -> Result<Option<String>> {
+    let found = pool.query(include_str!("sql/meta/get.sql"), &[&states::NOTE]).await?;
+    Ok(found.first().map(|row| row.get(0)))
 }
 
 async fn newest(pool: &Pool) -> Result<i64> {
@@ -80,7 +96,8 @@ async fn newest(pool: &Pool) -> Result<i64> {
     Ok(found.first().map_or(0, |row| row.get(0)))
 }
 
-/// Applies a migration, unless another node did: then it says no.
+/// Applies a migration, unless another node did: then it says no. With the last one, or without any, the views are made
+/// anew, and the indexes if the states have changed: nobody sees the one without the other.
 async fn apply(tx: &Tx<'_>, next: &Next) -> Done<bool> {
     tx.batch(TERMS).await?;
     tx.query("SELECT pg_advisory_xact_lock($1, 0)", &[&next.lock]).await?;
@@ -90,11 +107,24 @@ async fn apply(tx: &Tx<'_>, next: &Next) -> Done<bool> {
     }
     tx.batch(NOTES).await?;
     let applied = tx.query(include_str!("sql/migrations/newest.sql"), &[]).await?;
-    if applied.first().is_some_and(|row| row.get::<_, i64>(0) >= next.number) {
-        return Ok(false);
+    let applied = applied.first().map_or(0, |row| row.get::<_, i64>(0));
+    if let Some(number) = next.number {
+        if applied >= number {
+            return Ok(false);
+        }
+        tx.batch(&states::drops(STATES)).await?;
+        tx.batch(MIGRATIONS[number as usize - 1]).await?;
+        tx.execute(include_str!("sql/migrations/note.sql"), &[&number]).await?;
     }
-    tx.batch(MIGRATIONS[next.number as usize - 1]).await?;
-    tx.execute(include_str!("sql/migrations/note.sql"), &[&next.number]).await?;
+    if next.number.unwrap_or(applied) == NEWEST {
+        let noted = tx.query_opt(include_str!("sql/meta/get.sql"), &[&states::NOTE]).await?;
+        let is_noted = noted.is_some_and(|row| row.get::<_, String>(0) == states::note(STATES));
+        if is_noted && next.number.is_none() {
+            return Ok(false);
+        }
+        tx.batch(if is_noted { states::views(STATES) } else { STATES }).await?;
+        tx.execute(include_str!("sql/meta/put.sql"), &[&states::NOTE, &states::note(STATES)]).await?;
+    }
     Ok(true)
 }
 

@@ -240,9 +240,9 @@ mod tests {
     }
 
     /// A day goes when all of its executions are over; the guard may write, too.
-    async fn is_over(tx: &Tx<'_>, day: Day, first_final: i16) -> Done<bool> {
-        let sql = format!("SELECT EXISTS (SELECT 1 FROM {} WHERE state < $1)", name("executions", day.number));
-        let found = tx.query(&sql, &[&first_final]).await?;
+    async fn is_over(tx: &Tx<'_>, day: Day, over: i16) -> Done<bool> {
+        let sql = format!("SELECT EXISTS (SELECT 1 FROM {} WHERE state <> $1)", name("executions", day.number));
+        let found = tx.query(&sql, &[&over]).await?;
         tx.execute("INSERT INTO meta (key, value) VALUES ('asked', '') ON CONFLICT DO NOTHING", &[]).await?;
         Ok(!found[0].get::<_, bool>(0))
     }
@@ -260,9 +260,13 @@ mod tests {
         put(&pool, day.number * DAY_MS, 4).await;
         put(&pool, next.number * DAY_MS - 1, 2).await;
         put(&pool, next.number * DAY_MS, 4).await;
-        let guard: Guard<i16> = |tx, day, first_final| Box::pin(is_over(tx, day, *first_final));
+        let guard: Guard<i16> = |tx, day, over| Box::pin(is_over(tx, day, *over));
         assert!(!drop_day(&pool, day, &4, guard).await.unwrap(), "one runs");
-        assert_eq!(count(&pool, "SELECT count(*) FROM meta").await, 1, "what a guard wrote is kept");
+        assert_eq!(
+            count(&pool, "SELECT count(*) FROM meta WHERE key = 'asked'").await,
+            1,
+            "what a guard wrote is kept"
+        );
         assert_eq!(count(&pool, "SELECT count(*) FROM executions").await, 3);
         pool.execute("UPDATE executions SET state = 4", &[]).await.unwrap();
         let failing: Guard<i16> = |_, _, _| Box::pin(async { Err(Failure::corrupt("anything")) });

@@ -22,7 +22,7 @@ use crate::core::sums::Sums;
 use campanile_model::error::Result;
 use campanile_model::fault::Step;
 use campanile_model::ids::{ExecutionId, JobId};
-use campanile_model::lifecycle::State;
+use campanile_model::lifecycle::{State, UNHAPPY};
 use campanile_model::limits;
 use campanile_model::store::{Keep, Pruned, Retention};
 use campanile_model::time::Timestamp;
@@ -114,7 +114,7 @@ async fn keep_tables(pool: &Pool, locks: Locks, progress: &Mutex<Progress>, now:
 
 /// Finds executions to delete.
 async fn find(pool: &Pool, order: &Order, progress: retention::Progress) -> Done<Found> {
-    let mut in_state = [0; State::ALL.len()];
+    let mut in_state = [0; State::CODES];
     if order.keeps().any(|keep| keep.count.is_some()) {
         for row in pool.query(include_str!("sql/prune/count.sql"), &[]).await? {
             let mut columns = Columns::of(&row);
@@ -134,9 +134,9 @@ async fn find(pool: &Pool, order: &Order, progress: retention::Progress) -> Done
 
 /// Goes on with the scan of one state.
 async fn scan(pool: &Pool, keep: &Keep, mut sweep: Sweep, found: &mut Found) -> Done<()> {
-    let sql = match keep.state {
-        State::Succeeded => include_str!("sql/prune/scan.sql"),
-        _ => include_str!("sql/prune/scan_unhappy.sql"),
+    let sql = match UNHAPPY.contains(keep.state) {
+        true => include_str!("sql/prune/scan_unhappy.sql"),
+        false => include_str!("sql/prune/scan.sql"),
     };
     let over = 'over: loop {
         let wanted = found.rows_left().min(SLICE_ROWS);

@@ -4,19 +4,15 @@ use super::failure::Done;
 use super::load;
 use super::rows::{Columns, Texts};
 use super::write::{write, write_set};
-use crate::core::change;
 use crate::core::dead::{self, Target};
 use crate::core::set::{IdMap, WorkingSet};
 use crate::core::sums::Grown;
 use campanile_model::action::ActionKind;
-use campanile_model::execution::AttemptOutcome;
 use campanile_model::ids::{ExecutionId, JobId, TenantId};
 use campanile_model::job::{JobState, Priority};
 use campanile_model::store::{Applied, DeadGroup, Replay, Verdicts};
 use campanile_model::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
-use std::collections::HashMap;
-use std::sync::Arc;
 
 /// Runs dead executions again.
 pub(super) fn replay(
@@ -96,35 +92,6 @@ pub(super) fn shrink(connection: &Connection, tenant: TenantId, fingerprint: u64
         None => {
             connection.prepare_cached(include_str!("sql/dead/drop.sql"))?.execute(key)?;
         }
-    }
-    Ok(())
-}
-
-/// Groups the executions that were dead before there were groups.
-pub(super) fn adopt(connection: &Connection) -> Done<()> {
-    let mut list = connection.prepare_cached(include_str!("sql/dead/list_ungrouped.sql"))?;
-    let mut found = list.query([])?;
-    let mut groups: HashMap<(TenantId, u64), Grown> = HashMap::new();
-    let mut grouped = Vec::new();
-    while let Some(row) = found.next()? {
-        let mut columns = Columns::of(row);
-        let (id, tenant) = (columns.execution_id()?, columns.tenant()?);
-        let target: Arc<str> = columns.text()?.into();
-        let outcome = columns.code_or_none("outcome", AttemptOutcome::from_code)?.unwrap_or(AttemptOutcome::Failed);
-        let error = columns.error()?;
-        let at = columns.instant()?;
-        let cause = change::cause(outcome, error.as_ref());
-        let fingerprint = change::fingerprint_of(&target, &cause);
-        let grown = groups.entry((tenant, fingerprint)).or_insert_with(|| Grown::new(&target, at));
-        grown.add(id, at, &cause.kind, &cause.message);
-        grouped.push((id, fingerprint));
-    }
-    let mut group = connection.prepare_cached(include_str!("sql/dead/group.sql"))?;
-    for (id, fingerprint) in grouped {
-        group.execute(params![id.as_bytes(), fingerprint as i64])?;
-    }
-    for ((tenant, fingerprint), grown) in groups {
-        grow(connection, tenant, fingerprint, &grown)?;
     }
     Ok(())
 }

@@ -5,8 +5,6 @@ use super::failure::Done;
 use super::history;
 use super::rows::{self, Columns};
 use crate::search::{LOOK_UP_COST, Meant, Page, Path, Search};
-#[cfg(test)]
-pub(super) use crate::search::{RUNS, UNHAPPY, WAITS};
 use campanile_model::execution::Reason;
 use campanile_model::filter::Subject;
 use campanile_model::ids::{ExecutionId, FireKind, JobId, TenantId};

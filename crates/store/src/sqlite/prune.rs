@@ -16,7 +16,7 @@ use crate::core::effects::Effects;
 use crate::core::retention::Sweep;
 pub(super) use crate::core::retention::{Found, Order, Progress};
 use campanile_model::ids::ExecutionId;
-use campanile_model::lifecycle::State;
+use campanile_model::lifecycle::{State, UNHAPPY};
 use campanile_model::store::{Keep, Pruned};
 use rusqlite::{Connection, params};
 
@@ -34,9 +34,9 @@ pub(super) fn find(connection: &Connection, order: &Order, progress: Progress) -
 fn scan(connection: &Connection, order: &Order, keep: &Keep, found: &mut Found) -> Done<()> {
     let in_state = keep.count.map_or(Ok(0), |_| in_state(connection, keep.state))?;
     let Some(mut sweep) = Sweep::new(order, keep, &found.progress, in_state) else { return Ok(()) };
-    let mut scan = match keep.state {
-        State::Succeeded => connection.prepare_cached(include_str!("sql/prune/scan.sql"))?,
-        _ => connection.prepare_cached(include_str!("sql/prune/scan_unhappy.sql"))?,
+    let mut scan = match UNHAPPY.contains(keep.state) {
+        true => connection.prepare_cached(include_str!("sql/prune/scan_unhappy.sql"))?,
+        false => connection.prepare_cached(include_str!("sql/prune/scan.sql"))?,
     };
     let mut rows = scan.query(params![sweep.range().0, sweep.range().1])?;
     let over = loop {

@@ -38,7 +38,7 @@ pub(super) fn find(connection: &Connection) -> Done<Drift> {
 }
 
 fn find_counts(connection: &Connection) -> Done<Vec<(TenantId, String, State, i64)>> {
-    let mut pools: HashMap<TenantId, HashMap<String, [i64; State::ALL.len()]>> = HashMap::new();
+    let mut pools: HashMap<TenantId, HashMap<String, [i64; State::CODES]>> = HashMap::new();
     let mut scan = connection.prepare_cached(include_str!("sql/reconcile/executions.sql"))?;
     let mut rows = scan.query([])?;
     while let Some(row) = rows.next()? {
@@ -61,7 +61,8 @@ fn find_counts(connection: &Connection) -> Done<Vec<(TenantId, String, State, i6
     let mut drift = Vec::new();
     for (tenant, pools) in pools {
         for (pool, states) in pools {
-            let off = State::ALL.into_iter().zip(states).filter(|(_, by)| *by != 0);
+            let off = State::ALL.into_iter().map(|state| (state, states[usize::from(state.code())]));
+            let off = off.filter(|(_, by)| *by != 0);
             drift.extend(off.map(|(state, by)| (tenant, pool.clone(), state, by)));
         }
     }

@@ -3,6 +3,7 @@
 use super::failure::{Done, Failure};
 use super::lock::Lock;
 use super::{MOVED, Options, get_meta, migrations, put_meta};
+use crate::states::NOTE;
 use campanile_model::error::{Error, Kind, Result};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -11,7 +12,7 @@ use std::path::Path;
 /// The key under which `meta` keeps what tells an installation apart.
 const INSTALLATION: &str = "installation";
 /// Facts that are only about this database: what its own history knows, and where it went.
-const OWN_FACTS: [&str; 2] = ["pruned_upto", MOVED];
+const OWN_FACTS: [&str; 3] = ["pruned_upto", MOVED, NOTE];
 
 /// A database that nobody else writes.
 pub(crate) struct Source {

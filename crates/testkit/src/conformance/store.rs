@@ -1,7 +1,8 @@
 //! What every store must do: one file per verb, then what holds across verbs.
 //!
 //! `lifecycle` walks THE table of `model::lifecycle`, so that a new transition is tested without a new test; `races`
-//! uses real concurrency. Rows are brought into every state through verbs only: a store is never looked into.
+//! uses real concurrency. Rows are brought into every state through verbs: a store is never looked into. Only a state that no
+//! verb leads to yet is written by whoever brings the store ([`Fixture::placing`]).
 
 pub mod put_jobs;
 pub mod load;
@@ -29,6 +30,7 @@ pub mod races;
 use crate::generate as g;
 use campanile_model::execution::Execution;
 use campanile_model::job::Job;
+use campanile_model::lifecycle::State;
 use campanile_model::shard::{self, ShardFence};
 use campanile_model::store::{
     Applied, CancelVerdict, Claimed, Completion, Fire, FireBatch, FireVerdict, Fired, Granted, JobKey, JobWrite, Put,
@@ -37,6 +39,7 @@ use campanile_model::store::{
 use campanile_model::{ExecutionId, JobId, TenantId, Timestamp};
 use std::any::Any;
 use std::ops::Deref;
+use std::pin::Pin;
 use std::sync::Arc;
 
 /// Makes a module of tests of this suite: `store_suite!(sqlite, open().await)`. The expression is evaluated once per test,
@@ -233,7 +236,11 @@ macro_rules! store_suite {
             $crate::store_facts!(
                 lifecycle,
                 $make,
-                [legal_events_apply_and_illegal_ones_change_nothing, old_fences_lose_in_every_state,]
+                [
+                    legal_events_apply_and_illegal_ones_change_nothing,
+                    old_fences_lose_in_every_state,
+                    every_state_is_listed_counted_and_handed_out_by_the_table,
+                ]
             );
             $crate::store_facts!(
                 idempotency,
@@ -348,8 +355,14 @@ macro_rules! store_facts {
 /// An empty store, and whatever must live as long as it does.
 pub struct Fixture {
     store: Arc<dyn Store>,
+    place: Option<Place>,
     _keep: Box<dyn Any + Send + Sync>,
 }
+
+/// Writes the state of an execution past all verbs, and counts it there.
+type Place = Box<dyn Fn(ExecutionId, State) -> Placed + Send + Sync>;
+/// The end of that.
+pub type Placed = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Deref for Fixture {
     type Target = Arc<dyn Store>;
@@ -365,7 +378,18 @@ pub const DUE: Timestamp = g::at(60_000);
 impl Fixture {
     /// A store and what it lives in, such as a directory.
     pub fn new(store: Arc<dyn Store>, keep: impl Any + Send + Sync) -> Self {
-        Self { store, _keep: Box::new(keep) }
+        Self { store, place: None, _keep: Box::new(keep) }
+    }
+
+    /// The same, with a way to write the state of an execution past all verbs.
+    pub fn placing(self, place: impl Fn(ExecutionId, State) -> Placed + Send + Sync + 'static) -> Self {
+        Self { place: Some(Box::new(place)), ..self }
+    }
+
+    /// Writes the state of an execution past all verbs.
+    pub async fn place(&self, id: ExecutionId, state: State) {
+        let place = self.place.as_ref().expect("no verb leads to this state, and the fixture cannot place it");
+        place(id, state).await;
     }
 
     /// Writes one job.

@@ -210,6 +210,7 @@ pub(super) const POOL: &[Name] = &[
     ("waiting", "", Ignored),
     ("running", "", Ignored),
     ("retrying", "", Ignored),
+    ("held", "", Ignored),
     ("blocked", "", Ignored),
     ("queued", "", Ignored),
     ("oldest_waiting_at", "", Ignored),

@@ -1,6 +1,7 @@
 -- Timestamps are milliseconds since the Unix epoch, UTC. Ids are uuids whose first 48 bits are such an instant. States, kinds and
 -- reasons are the codes of `model` (int2); all other numbers are int8, those of 64 bits stored bit for bit. Tables and
--- columns have the names that the embedded store gives them, so that an installation can be copied from there.
+-- columns have the names that the embedded store gives them, so that an installation can be copied from there. Views and indexes
+-- that hold only some states are not here but in `states.sql`.
 
 CREATE TABLE tenants (
     id   int8 PRIMARY KEY,
@@ -86,8 +87,6 @@ CREATE TABLE jobs (
     action_config      text NOT NULL,
     payload            text NOT NULL
 );
--- Names are unique among jobs that are not deleted (state 2).
-CREATE UNIQUE INDEX jobs_name ON jobs (tenant, name) WHERE state <> 2;
 CREATE INDEX jobs_due ON jobs (next_fire_at, id) INCLUDE (shard) WHERE next_fire_at IS NOT NULL;
 CREATE INDEX jobs_changed ON jobs (change_seq);
 CREATE INDEX jobs_resumable ON jobs (paused_until) WHERE paused_until IS NOT NULL;
@@ -134,12 +133,6 @@ CREATE TABLE executions (
     PRIMARY KEY (id)
 ) PARTITION BY RANGE (id);
 CREATE TABLE executions_rest PARTITION OF executions DEFAULT;
--- The codes in the next lines are the only place where SQL spells states (and the queries that use them): a test compares
--- them with `lifecycle`. 0, 1 and 3 wait, 2 runs, 4 succeeded, 5 is dead.
-CREATE INDEX executions_waiting ON executions (wake_at, id) WHERE state < 4 AND state <> 2;
-CREATE INDEX executions_running ON executions (wake_at, id) WHERE state = 2;
-CREATE INDEX executions_unhappy ON executions (id) WHERE state > 4;
-CREATE INDEX executions_dead ON executions (tenant, error_fp, id) WHERE state = 5;
 CREATE INDEX executions_job ON executions (job_id, id);
 
 -- Attempts that did not end their execution. The newest one lives in the execution's own row, so that a success at the first
@@ -312,9 +305,6 @@ CREATE TABLE outbox (
     error        text
 );
 CREATE INDEX outbox_endpoint ON outbox (endpoint_id, seq);
--- State 0 waits; a test compares.
-CREATE INDEX outbox_waiting ON outbox (endpoint_id, next_at, seq) WHERE state = 0;
-CREATE INDEX outbox_ended ON outbox (at) WHERE state > 0;
 
 -- Instants by which executions must have started (kind 0) or ended (kind 1). A row that is still there then is broken.
 CREATE TABLE watches (
@@ -355,8 +345,6 @@ CREATE TABLE operations (
     progress   text NOT NULL
 );
 CREATE INDEX operations_tenant ON operations (tenant, id);
--- State 0 is at work; a test compares.
-CREATE INDEX operations_running ON operations (id) WHERE state = 0;
 
 -- What is ready to run, on its way to whoever runs it: the queue's. Not logged, because the store knows all of it: after a
 -- crash of the server it is empty, and what waited is published again.

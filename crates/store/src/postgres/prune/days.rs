@@ -21,7 +21,7 @@ use super::is_our_turn;
 use crate::core::retention::Order;
 use campanile_model::error::Result;
 use campanile_model::ids::TenantId;
-use campanile_model::lifecycle::State;
+use campanile_model::lifecycle::{self, State, StateSet};
 use campanile_model::time::Timestamp;
 use campanile_pg::{Done, Pool, Tx, Uuid};
 use std::collections::HashMap;
@@ -134,10 +134,12 @@ async fn look(tx: &Tx<'_>, lock: i32, order: &Order, day: Day) -> Done<Fate<Tall
     tx.batch(TERMS).await?;
     let (from, to) = (Uuid::from(day.from), Uuid::from(day.to));
     let aged = |state: &State| order.keeps().any(|keep| keep.state == *state && keep.age_ms.is_some());
-    let endless = State::ALL.into_iter().filter(|state| !aged(state));
-    let endless: Vec<i16> = endless.map(|state| i16::from(state.code())).collect();
+    let endless: StateSet = lifecycle::FINAL.iter().filter(|state| !aged(state)).collect();
+    // Successes are in no index: they are only looked for where none of them may go.
+    let happy_ones_stay = !endless.and(lifecycle::HAPPY).is_empty();
+    let endless: Vec<i16> = endless.iter().map(|state| i16::from(state.code())).collect();
     let sql = include_str!("../sql/prune/look.sql");
-    let must_stay = tx.query_opt(sql, &[&from, &to, &endless, &day.end().millis()]).await?;
+    let must_stay = tx.query_opt(sql, &[&from, &to, &endless, &day.end().millis(), &happy_ones_stay]).await?;
     if must_stay.is_none_or(|row| row.get(0)) {
         return Ok(Fate::Stays);
     }

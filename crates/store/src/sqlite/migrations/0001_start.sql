@@ -1,5 +1,6 @@
 -- Timestamps are milliseconds since the Unix epoch, UTC. Ids are 16 bytes. States, kinds and reasons are the codes of
--- `model`; durations of 64 bits are stored bit for bit.
+-- `model`; durations of 64 bits are stored bit for bit. Views and indexes that hold only some states are not here but in
+-- `states.sql`.
 
 CREATE TABLE tenants (
     id   INTEGER PRIMARY KEY,
@@ -7,12 +8,13 @@ CREATE TABLE tenants (
 ) STRICT;
 INSERT INTO tenants (id, name) VALUES (1, 'default');
 
--- Numbers that grow: change_seq, fence; and the count of live jobs.
+-- Numbers that grow: change_seq, fence; the count of live jobs; and limits, which grows whenever limits of pools or targets are
+-- written, so that a node sees at a glance whether it knows them.
 CREATE TABLE counters (
     name  TEXT PRIMARY KEY,
     value INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO counters (name, value) VALUES ('change_seq', 0), ('fence', 0), ('live_jobs', 0);
+INSERT INTO counters (name, value) VALUES ('change_seq', 0), ('fence', 0), ('live_jobs', 0), ('limits', 0);
 
 CREATE TABLE meta (
     key   TEXT PRIMARY KEY,
@@ -41,9 +43,16 @@ CREATE TABLE jobs (
     priority           INTEGER NOT NULL,
     pool               TEXT NOT NULL,
     action_kind        INTEGER NOT NULL,
+    target             TEXT NOT NULL,
     catch_up_mode      INTEGER NOT NULL,
     catch_up_n         INTEGER NOT NULL,
     catch_up_age_ms    INTEGER NOT NULL,
+    catch_up_drip_ms   INTEGER NOT NULL,
+    overlap            INTEGER NOT NULL,
+    start_within_ms    INTEGER,
+    finish_within_ms   INTEGER,
+    success_every_ms   INTEGER,
+    blackouts          TEXT NOT NULL,
     change_seq         INTEGER NOT NULL,
     name               TEXT NOT NULL,
     schedule           TEXT NOT NULL,
@@ -53,48 +62,59 @@ CREATE TABLE jobs (
     backoff            INTEGER NOT NULL,
     initial_delay_ms   INTEGER NOT NULL,
     max_delay_ms       INTEGER NOT NULL,
+    total_timeout_ms   INTEGER,
     timeout_ms         INTEGER NOT NULL,
     tags               TEXT NOT NULL,
     created_at         INTEGER NOT NULL,
+    paused_until       INTEGER,
     action_config      TEXT NOT NULL,
     payload            TEXT NOT NULL
 ) STRICT;
--- Names are unique among jobs that are not deleted (state 2).
-CREATE UNIQUE INDEX jobs_name ON jobs (tenant, name) WHERE state <> 2;
 -- Cursors by slots of 2^18 ms (four minutes), and within a slot by job. In the order of instants, every job of a batch
 -- would touch a page of its own; so, jobs that were created together lie together, and the reader sorts a slot.
 CREATE INDEX jobs_due ON jobs (next_fire_at >> 18, id, next_fire_at) WHERE next_fire_at IS NOT NULL;
 CREATE INDEX jobs_changed ON jobs (change_seq);
+CREATE INDEX jobs_resumable ON jobs (paused_until) WHERE paused_until IS NOT NULL;
 
--- One row per fire. `wake_at` is when somebody should look at it next: due, backoff over, or lease over.
+-- One row per fire. `wake_at` is when somebody should look at it next: due, backoff over, or lease over. `watched`: bit 0 for a watch of
+-- the start, 1 of the end, 2 of the job's success.
 CREATE TABLE executions (
-    id            BLOB PRIMARY KEY,
-    tenant        INTEGER NOT NULL,
-    job_id        BLOB NOT NULL,
-    job_version   INTEGER NOT NULL,
-    fire_at       INTEGER NOT NULL,
-    kind          INTEGER NOT NULL,
-    state         INTEGER NOT NULL,
-    reason        INTEGER,
-    attempt       INTEGER NOT NULL,
-    fence         INTEGER NOT NULL,
-    priority      INTEGER NOT NULL,
-    pool          TEXT NOT NULL,
-    action        INTEGER NOT NULL,
-    wake_at       INTEGER NOT NULL,
-    fired_at      INTEGER NOT NULL,
-    started_at    INTEGER,
-    finished_at   INTEGER,
-    worker        TEXT,
-    outcome       INTEGER,
-    error_kind    TEXT,
-    error_message TEXT
+    id                  BLOB PRIMARY KEY,
+    tenant              INTEGER NOT NULL,
+    job_id              BLOB NOT NULL,
+    job_version         INTEGER NOT NULL,
+    fire_at             INTEGER NOT NULL,
+    kind                INTEGER NOT NULL,
+    state               INTEGER NOT NULL,
+    reason              INTEGER,
+    attempt             INTEGER NOT NULL,
+    fence               INTEGER NOT NULL,
+    priority            INTEGER NOT NULL,
+    pool                TEXT NOT NULL,
+    action              INTEGER NOT NULL,
+    wake_at             INTEGER NOT NULL,
+    fired_at            INTEGER NOT NULL,
+    started_at          INTEGER,
+    finished_at         INTEGER,
+    worker              TEXT,
+    outcome             INTEGER,
+    error_kind          TEXT,
+    error_message       TEXT,
+    target              TEXT NOT NULL DEFAULT '',
+    overlap             INTEGER NOT NULL DEFAULT 0,
+    covers_from         INTEGER,
+    queued_at           INTEGER,
+    claimed_at          INTEGER,
+    first_started_at    INTEGER,
+    error_fp            INTEGER,
+    deliveries          INTEGER NOT NULL DEFAULT 0,
+    losses              INTEGER NOT NULL DEFAULT 0,
+    attempts_from       INTEGER NOT NULL DEFAULT 0,
+    cancel_requested_at INTEGER,
+    cancel_reason       INTEGER,
+    note                TEXT,
+    watched             INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
--- The codes in the next three lines are the only place where SQL spells states (and the two queries that use them): a
--- test compares them with `lifecycle`. As comparisons, because SQLite builds a table for every IN list it evaluates.
-CREATE INDEX executions_waiting ON executions (wake_at, id) WHERE state < 4 AND state <> 2;
-CREATE INDEX executions_running ON executions (wake_at, id) WHERE state = 2;
-CREATE INDEX executions_unhappy ON executions (id) WHERE state > 4;
 
 -- The executions of each job. Fires of many jobs at once would touch a page of this table each, and cost more than all
 -- else together; so a fire only appends to the tail, and when there is time the tail is sorted and folded in. What is in
@@ -147,6 +167,7 @@ CREATE TABLE skips (
     recorded_at INTEGER NOT NULL,
     PRIMARY KEY (job_id, to_at, from_at, reason)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX skips_recorded ON skips (recorded_at);
 
 -- Remembered answers to callers' keys.
 CREATE TABLE idempotency (
@@ -160,3 +181,154 @@ CREATE TABLE idempotency (
     PRIMARY KEY (tenant, scope, key)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX idempotency_expiry ON idempotency (expires_at);
+
+-- How many executions are in which state; kept by every write that changes one.
+CREATE TABLE counts (
+    tenant INTEGER NOT NULL,
+    pool   TEXT NOT NULL,
+    state  INTEGER NOT NULL,
+    n      INTEGER NOT NULL,
+    PRIMARY KEY (tenant, pool, state)
+) STRICT, WITHOUT ROWID;
+
+-- What happened in a minute. The histograms are counts of 32 bits, little-endian, by `stats::bucket`; zeros at the end are cut.
+CREATE TABLE rollups (
+    minute    INTEGER NOT NULL,
+    tenant    INTEGER NOT NULL,
+    pool      TEXT NOT NULL,
+    target    TEXT NOT NULL,
+    succeeded INTEGER NOT NULL,
+    failed    INTEGER NOT NULL,
+    dead      INTEGER NOT NULL,
+    cancelled INTEGER NOT NULL,
+    skipped   INTEGER NOT NULL,
+    lateness  BLOB NOT NULL,
+    duration  BLOB NOT NULL,
+    PRIMARY KEY (minute, tenant, pool, target)
+) STRICT, WITHOUT ROWID;
+
+-- Dead executions by what they died of; a group that is empty has no row.
+CREATE TABLE dead_groups (
+    tenant      INTEGER NOT NULL,
+    fingerprint INTEGER NOT NULL,
+    target      TEXT NOT NULL,
+    kind        TEXT NOT NULL,
+    message     TEXT NOT NULL,
+    n           INTEGER NOT NULL,
+    first_at    INTEGER NOT NULL,
+    last_at     INTEGER NOT NULL,
+    sample      BLOB NOT NULL,
+    PRIMARY KEY (tenant, fingerprint)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX dead_groups_recent ON dead_groups (tenant, last_at);
+
+-- Runs that may not overlap and are not over: the one whose turn it is (`started`), and those that wait for theirs, in the order
+-- of their ids. Jobs whose runs may overlap have no rows here.
+CREATE TABLE overlaps (
+    job_id       BLOB NOT NULL,
+    execution_id BLOB NOT NULL,
+    started      INTEGER NOT NULL,
+    PRIMARY KEY (job_id, execution_id)
+) STRICT, WITHOUT ROWID;
+
+-- What attempts tell about themselves: the newest of it, and their logs.
+CREATE TABLE progress (
+    execution_id BLOB PRIMARY KEY,
+    fence        INTEGER NOT NULL,
+    fraction     REAL,
+    message      TEXT,
+    checkpoint   TEXT,
+    at           INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE logs (
+    execution_id BLOB NOT NULL,
+    seq          INTEGER NOT NULL,
+    fence        INTEGER NOT NULL,
+    at           INTEGER NOT NULL,
+    level        TEXT NOT NULL,
+    message      TEXT NOT NULL,
+    PRIMARY KEY (execution_id, seq)
+) STRICT, WITHOUT ROWID;
+
+-- Limits of pools (scope 0) and targets (scope 1).
+CREATE TABLE capacities (
+    tenant           INTEGER NOT NULL,
+    scope            INTEGER NOT NULL,
+    name             TEXT NOT NULL,
+    slots            INTEGER,
+    per_second_milli INTEGER,
+    paused           INTEGER NOT NULL,
+    updated_at       INTEGER NOT NULL,
+    PRIMARY KEY (tenant, scope, name)
+) STRICT, WITHOUT ROWID;
+
+-- Who wants to hear of what; bit n of `events` stands for the event kind with code n.
+CREATE TABLE endpoints (
+    id         BLOB PRIMARY KEY,
+    tenant     INTEGER NOT NULL,
+    url        TEXT NOT NULL,
+    events     INTEGER NOT NULL,
+    job_id     BLOB,
+    tag        TEXT,
+    paused     INTEGER NOT NULL,
+    created_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX endpoints_tenant ON endpoints (tenant, id);
+
+-- Events on their way, one row per endpoint. Numbers are never used again: they are the events' identity towards the endpoint.
+CREATE TABLE outbox (
+    seq          INTEGER PRIMARY KEY AUTOINCREMENT,
+    tenant       INTEGER NOT NULL,
+    endpoint_id  BLOB NOT NULL,
+    kind         INTEGER NOT NULL,
+    job_id       BLOB NOT NULL,
+    execution_id BLOB,
+    at           INTEGER NOT NULL,
+    data         TEXT NOT NULL,
+    state        INTEGER NOT NULL,
+    tries        INTEGER NOT NULL,
+    next_at      INTEGER NOT NULL,
+    status       INTEGER,
+    error        TEXT
+) STRICT;
+CREATE INDEX outbox_endpoint ON outbox (endpoint_id, seq);
+
+-- Instants by which executions must have started (kind 0) or ended (kind 1). A row that is still there then is broken.
+CREATE TABLE watches (
+    execution_id BLOB NOT NULL,
+    kind         INTEGER NOT NULL,
+    job_id       BLOB NOT NULL,
+    tenant       INTEGER NOT NULL,
+    due_at       INTEGER NOT NULL,
+    PRIMARY KEY (execution_id, kind)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX watches_due ON watches (due_at);
+
+-- Instants by which jobs must have succeeded again. Every success moves its job's row.
+CREATE TABLE success_watches (
+    job_id   BLOB PRIMARY KEY,
+    tenant   INTEGER NOT NULL,
+    every_ms INTEGER NOT NULL,
+    due_at   INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX success_watches_due ON success_watches (due_at);
+
+-- Jobs with a dead execution or a broken expectation since their last success.
+CREATE TABLE failing (
+    job_id BLOB PRIMARY KEY,
+    tenant INTEGER NOT NULL,
+    since  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Work on many executions; `spec` and `progress` are the engine's.
+CREATE TABLE operations (
+    id         BLOB PRIMARY KEY,
+    tenant     INTEGER NOT NULL,
+    kind       INTEGER NOT NULL,
+    state      INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    spec       TEXT NOT NULL,
+    progress   TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX operations_tenant ON operations (tenant, id);

@@ -13,6 +13,7 @@ use campanile_model::store::{
     Verdicts,
 };
 use campanile_model::{ExecutionId, TenantId, Timestamp};
+use std::collections::HashMap;
 
 /// The same numbers in every run.
 pub struct Dice(SplitMix);
@@ -163,18 +164,21 @@ pub async fn pages(store: &Fixture, mut query: ExecutionQuery) -> Vec<Execution>
 
 /// How many executions of the default tenant are in which state and pool, by looking at each.
 pub async fn counted(store: &Fixture) -> Vec<(String, State, u64)> {
-    let mut counts = std::collections::BTreeMap::new();
+    let mut counts = HashMap::new();
     for execution in pages(store, all(500)).await {
         *counts.entry((execution.pool.to_string(), execution.state)).or_insert(0) += 1;
     }
-    counts.into_iter().map(|((pool, state), count)| (pool, state, count)).collect()
+    in_order(counts.into_iter().map(|((pool, state), count)| (pool, state, count)).collect())
 }
 
 /// The same, as the store counts them.
 pub async fn counts(store: &Fixture) -> Vec<(String, State, u64)> {
     let counts = store.counts(Some(TenantId::DEFAULT)).await.unwrap();
     let some = counts.into_iter().filter(|count| count.executions > 0);
-    let mut counts: Vec<_> = some.map(|count| (count.pool.to_string(), count.state, count.executions)).collect();
-    counts.sort();
+    in_order(some.map(|count| (count.pool.to_string(), count.state, count.executions)).collect())
+}
+
+fn in_order(mut counts: Vec<(String, State, u64)>) -> Vec<(String, State, u64)> {
+    counts.sort_by(|a, b| (&a.0, a.1.as_str()).cmp(&(&b.0, b.1.as_str())));
     counts
 }

@@ -66,7 +66,7 @@ async fn state(store: &Fixture, id: ExecutionId) -> (State, Option<Reason>) {
     (execution.state, execution.reason)
 }
 
-const HELD: (State, Option<Reason>) = (State::Blocked, Some(Reason::DependencyWaiting));
+const HELD: (State, Option<Reason>) = (State::Held, Some(Reason::DependencyWaiting));
 const REPLACED: (State, Option<Reason>) = (State::Skipped, Some(Reason::OverlapReplaced));
 
 /// Side by side.
@@ -114,7 +114,7 @@ pub async fn buffer_one_holds_one(store: Fixture) {
     assert_eq!(store.claimed(ids[2], 0, LATE).await, Claimed::Held { by: ids[0], cancel: false });
     assert_eq!(state(&store, ids[2]).await, HELD);
     assert_eq!(store.claimed(ids[1], 0, LATE).await, Claimed::Discarded(Reason::OverlapForbidden));
-    assert_eq!(store.claimed(ids[2], 0, LATE).await, Claimed::Stale { state: State::Blocked });
+    assert_eq!(store.claimed(ids[2], 0, LATE).await, Claimed::Stale { state: State::Held });
     let done = g::complete(&first, Event::Succeed, AttemptOutcome::Succeeded, LATE);
     let moved = store.complete(vec![done]).await.unwrap();
     let Waiting { dispatch, wake_at } = &moved.ready[0];

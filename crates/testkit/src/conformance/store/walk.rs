@@ -205,7 +205,7 @@ impl Walk {
             let begun = of(State::Running) + of(State::Retrying);
             assert!(begun <= 1, "{begun} runs of one job at the same time");
             let holders = begun + of(State::Pending);
-            assert!(of(State::Blocked) == 0 || holders > 0, "somebody waits for nobody");
+            assert!(of(State::Held) == 0 || holders > 0, "somebody waits for nobody");
         }
         let mut dead: BTreeMap<u64, u64> = BTreeMap::new();
         for row in rows.iter().filter(|row| row.state == State::Dead) {
@@ -235,7 +235,7 @@ impl Walk {
                         let done = g::complete_fence(fence, Event::Succeed, AttemptOutcome::Succeeded, later);
                         store.completed(done).await;
                     }
-                    State::Blocked => {}
+                    State::Held => {}
                     _ => drop(store.claimed(row.id, row.attempt, later).await),
                 }
             }

@@ -6,7 +6,7 @@ SELECT e.state, e.id, e.job_id, e.fire_at, e.pool, e.tenant, e.job_version, e.at
        j.max_attempts, j.backoff, j.initial_delay_ms, j.max_delay_ms, j.total_timeout_ms, j.timeout_ms,
        CASE WHEN e.attempts_from = 0 THEN e.first_started_at
             ELSE (SELECT min(a.started_at) FROM attempts AS a WHERE a.execution_id = e.id AND a.attempt > e.attempts_from) END
-FROM executions AS e JOIN jobs AS j ON j.id = e.job_id
-WHERE e.state = 2 AND starts_with(e.worker, $1) AND e.worker <> ALL($2)
+FROM running_executions AS e JOIN jobs AS j ON j.id = e.job_id
+WHERE starts_with(e.worker, $1) AND e.worker <> ALL($2)
 ORDER BY e.wake_at, e.id
 LIMIT $3

@@ -1,4 +1,4 @@
 -- caller: list_executions, of those that run, while they are few
--- guard: none: reads; state 2 runs
+-- guard: none: reads
 -- index: executions_running
-SELECT id FROM executions WHERE state = 2 AND id >= $1 AND id < $2 LIMIT $3
+SELECT id FROM running_executions WHERE id >= $1 AND id < $2 LIMIT $3

@@ -1,5 +1,5 @@
 -- caller: prune
--- guard: only ended ones: state 0 waits
+-- guard: only ended ones
 -- index: outbox_ended
-DELETE FROM outbox
-WHERE seq = ANY (ARRAY(SELECT seq FROM outbox WHERE state > 0 AND at < $1 ORDER BY at LIMIT $2)) AND state > 0
+DELETE FROM ended_deliveries
+WHERE seq = ANY (ARRAY(SELECT seq FROM ended_deliveries WHERE at < $1 ORDER BY at LIMIT $2))

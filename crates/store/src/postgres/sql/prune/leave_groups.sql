@@ -10,8 +10,8 @@ WITH u AS (SELECT * FROM unnest($1::int8[], $2::int8[], $3::int8[]) AS u (tenant
                      t.n <= 0 OR (t.sample_goes AND e.id IS NULL) AS is_empty
               FROM there AS t LEFT JOIN LATERAL
                    (SELECT id, error_message
-                    FROM executions
-                    WHERE state = 5 AND tenant = t.tenant AND error_fp = t.fingerprint AND (id < $4 OR id >= $5)
+                    FROM dead_executions
+                    WHERE tenant = t.tenant AND error_fp = t.fingerprint AND (id < $4 OR id >= $5)
                     ORDER BY id DESC
                     LIMIT 1) AS e ON t.sample_goes AND t.n > 0),
      dropped AS (DELETE FROM dead_groups AS g USING next AS x

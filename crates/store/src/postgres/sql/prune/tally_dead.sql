@@ -1,8 +1,8 @@
 -- caller: prune, of a day: how many died of what
--- guard: none: reads; the day is sealed when it counts; state 5 is dead
+-- guard: none: reads; the day is sealed when it counts
 -- index: executions_dead
 SELECT tenant, error_fp, count(*)
-FROM executions
-WHERE id >= $1 AND id < $2 AND state = 5 AND error_fp IS NOT NULL
+FROM dead_executions
+WHERE id >= $1 AND id < $2 AND error_fp IS NOT NULL
 GROUP BY tenant, error_fp
 ORDER BY tenant, error_fp

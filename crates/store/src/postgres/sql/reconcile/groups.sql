@@ -1,10 +1,10 @@
 -- caller: reconcile: by how much groups of dead executions differ from what counting them gives
--- guard: none: reads; state 5 is dead
+-- guard: none: reads
 -- index: executions_dead
 SELECT tenant, fingerprint, sum(n)::int8
 FROM (SELECT tenant, error_fp AS fingerprint, count(*) AS n
-      FROM executions
-      WHERE state = 5 AND error_fp IS NOT NULL
+      FROM dead_executions
+      WHERE error_fp IS NOT NULL
       GROUP BY tenant, error_fp
       UNION ALL
       SELECT tenant, fingerprint, -n FROM dead_groups) AS both_ways

@@ -6,8 +6,8 @@ SELECT u.tenant, u.fingerprint, e.target, coalesce(e.error_kind, ''), coalesce(e
        e.finished_at, e.id
 FROM unnest($1::int8[], $2::int8[], $3::int8[]) AS u (tenant, fingerprint, n)
      CROSS JOIN LATERAL (SELECT id, target, error_kind, error_message, finished_at
-                         FROM executions
-                         WHERE state = 5 AND tenant = u.tenant AND error_fp = u.fingerprint AND finished_at IS NOT NULL
+                         FROM dead_executions
+                         WHERE tenant = u.tenant AND error_fp = u.fingerprint AND finished_at IS NOT NULL
                          ORDER BY id DESC
                          LIMIT 1) AS e
 WHERE u.n > 0

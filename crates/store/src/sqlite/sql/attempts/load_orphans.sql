@@ -6,6 +6,6 @@ SELECT e.state, e.id, e.job_id, e.fire_at, e.pool, e.tenant, e.job_version, e.at
        j.max_attempts, j.backoff, j.initial_delay_ms, j.max_delay_ms, j.total_timeout_ms, j.timeout_ms,
        CASE WHEN e.attempts_from = 0 THEN e.first_started_at
             ELSE (SELECT min(a.started_at) FROM attempts AS a WHERE a.execution_id = e.id AND a.attempt > e.attempts_from) END
-FROM executions AS e CROSS JOIN jobs AS j ON j.id = e.job_id
-WHERE e.state = 2 AND substr(e.worker, 1, length(?1)) = ?1
+FROM running_executions AS e CROSS JOIN jobs AS j ON j.id = e.job_id
+WHERE substr(e.worker, 1, length(?1)) = ?1
 ORDER BY e.wake_at, e.id

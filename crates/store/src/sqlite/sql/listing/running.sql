@@ -1,4 +1,4 @@
 -- caller: list_executions, of those that run, while they are few
--- guard: none: reads; state 2 runs
+-- guard: none: reads
 -- index: executions_running
-SELECT id FROM executions INDEXED BY executions_running WHERE state = 2 LIMIT ?1
+SELECT id FROM running_executions LIMIT ?1

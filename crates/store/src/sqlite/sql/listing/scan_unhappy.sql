@@ -3,6 +3,6 @@
 -- index: executions_unhappy
 SELECT id, tenant, job_id, state, reason, kind, fire_at, attempt, pool, target, worker, error_kind, error_fp,
        first_started_at, started_at, finished_at
-FROM executions INDEXED BY executions_unhappy
-WHERE state > 4 AND id >= ?1 AND id < ?2
+FROM unhappy_executions
+WHERE id >= ?1 AND id < ?2
 ORDER BY id DESC

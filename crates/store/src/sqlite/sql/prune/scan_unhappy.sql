@@ -1,4 +1,4 @@
 -- caller: prune, for final states other than success
 -- guard: none: reads
 -- index: executions_unhappy
-SELECT id, state, finished_at FROM executions INDEXED BY executions_unhappy WHERE state > 4 AND id > ?1 AND id < ?2 ORDER BY id
+SELECT id, state, finished_at FROM unhappy_executions WHERE id > ?1 AND id < ?2 ORDER BY id
