@@ -13,7 +13,7 @@ use campanile_model::lifecycle::{Event, State};
 use campanile_model::limits::WRITE_ITEMS_MAX;
 use campanile_model::shard;
 use campanile_model::store::{
-    Claimed, Completion, ExecutionQuery, Fire, FireBatch, Keep, Retention, Store, WaitingQuery,
+    Claimed, Completion, ExecutionQuery, Fire, FireBatch, Jobs, Keep, Path as _, Reads, Retention, WaitingQuery,
 };
 use campanile_model::{TenantId, Timestamp};
 use campanile_store::sqlite::{Options, SqliteStore};

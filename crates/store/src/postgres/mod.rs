@@ -66,8 +66,8 @@ use campanile_model::stats::{Rollup, StatsQuery};
 use campanile_model::store::{
     Answer, Applied, CancelBatch, Cancelled, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DeadGroup,
     Deferral, DueQuery, ExecutionPage, ExecutionQuery, Extended, Extension, FireBatch, FireVerdict, JobKey, JobQuery,
-    JobWrite, Moved, Page, PlannedJob, Pruned, Pulse, Put, Replay, Retention, RunningAttempt, ShardOwner, Skip, Store,
-    StoreStatus, Waiting, WaitingQuery,
+    JobWrite, Jobs, Moved, Page, Path, PlannedJob, Pruned, Pulse, Put, Reads, Records, Replay, Retention,
+    RunningAttempt, ShardOwner, Skip, StoreStatus, Waiting, WaitingQuery,
 };
 use campanile_model::time::Timestamp;
 use campanile_pg::{Done, Listener, Pool, Target};
@@ -149,7 +149,7 @@ impl PostgresStore {
 }
 
 #[async_trait::async_trait]
-impl Store for PostgresStore {
+impl Jobs for PostgresStore {
     async fn put_jobs(&self, writes: Vec<JobWrite>) -> Result<Vec<Put>> {
         if writes.is_empty() {
             return Ok(Vec::new());
@@ -157,58 +157,30 @@ impl Store for PostgresStore {
         self.puts.put(writes).await
     }
 
-    async fn get_jobs(&self, tenant: TenantId, keys: &[JobKey]) -> Result<Vec<Option<Job>>> {
-        self.told(jobs::get(&self.pool, tenant, keys).await)
-    }
-
     async fn recall(&self, tenant: TenantId, scope: &str, key: &str, now: Timestamp) -> Result<Option<(u128, Answer)>> {
         self.told(keys::recall(&self.pool, tenant, scope, key, now).await)
-    }
-
-    async fn list_jobs(&self, query: &JobQuery) -> Result<Page<Job>> {
-        self.told(jobs::list(&self.pool, query).await)
     }
 
     async fn load_resumable(&self, now: Timestamp, limit: usize) -> Result<Vec<Job>> {
         self.told(jobs::load_resumable(&self.pool, now, limit).await)
     }
 
-    async fn put_capacity(&self, capacity: Capacity) -> Result<()> {
-        let what = (self.locks, capacity);
-        self.pool
-            .write_step(Step("put_capacity"), &what, |tx, (locks, capacity)| {
-                Box::pin(capacities::put(tx, *locks, capacity))
-            })
-            .await
+    async fn mark_zone_database(&self, version: &str) -> Result<()> {
+        Step("mark_zone_database").before_commit();
+        self.told(migrations::put_meta(&self.pool, ZONE_DATABASE, version).await)?;
+        Step("mark_zone_database").after_commit();
+        Ok(())
     }
+}
 
-    async fn delete_capacity(&self, tenant: TenantId, scope: Scope, name: &str) -> Result<bool> {
-        let what = (tenant, scope, name.to_owned());
-        self.pool
-            .write_step(Step("delete_capacity"), &what, |tx, (tenant, scope, name)| {
-                Box::pin(capacities::delete(tx, *tenant, *scope, name))
-            })
-            .await
-    }
-
-    async fn list_capacities(&self, tenant: Option<TenantId>) -> Result<Vec<Capacity>> {
-        self.told(capacities::list(&self.pool, tenant).await)
-    }
-
-    async fn counts(&self, tenant: Option<TenantId>) -> Result<Vec<Count>> {
-        self.told(capacities::counts(&self.pool, tenant).await)
-    }
-
+#[async_trait::async_trait]
+impl Path for PostgresStore {
     async fn pulse(&self, now: Timestamp) -> Result<Pulse> {
         self.told(pulse::get(&self.pool, now).await)
     }
 
-    async fn rung(&self) {
+    async fn wait_for_remote_change(&self) {
         self.listener.bell(JOBS_BELL).notified().await;
-    }
-
-    async fn list_shards(&self) -> Result<Vec<ShardOwner>> {
-        self.told(shards::list(&self.pool).await)
     }
 
     async fn open_shards(&self, shards: &[ShardId], owner: &str) -> Result<Vec<ShardFence>> {
@@ -355,8 +327,64 @@ impl Store for PostgresStore {
             .await
     }
 
-    async fn dead_groups(&self, tenant: TenantId, limit: usize) -> Result<Vec<DeadGroup>> {
-        self.told(reads::dead_groups(&self.pool, tenant, limit).await)
+    async fn break_watches(&self, now: Timestamp, limit: usize) -> Result<Vec<Broken>> {
+        let what = (now, limit);
+        self.pool
+            .write_step(Step("break_watches"), &what, |tx, (now, limit)| Box::pin(watches::break_due(tx, *now, *limit)))
+            .await
+    }
+
+    async fn load_deliveries(
+        &self,
+        now: Timestamp,
+        except: &[EndpointId],
+        limit: usize,
+    ) -> Result<Vec<(Delivery, Endpoint)>> {
+        self.told(deliveries::load(&self.pool, now, except, limit).await)
+    }
+
+    async fn settle_deliveries(&self, tried: Vec<Tried>) -> Result<()> {
+        if tried.is_empty() {
+            return Ok(());
+        }
+        self.pool
+            .write_step(Step("settle_deliveries"), &tried, |tx, tried| Box::pin(deliveries::settle(tx, tried)))
+            .await
+    }
+
+    async fn replay_delivery(&self, tenant: TenantId, endpoint: EndpointId, seq: u64, now: Timestamp) -> Result<bool> {
+        let what = (tenant, endpoint, seq, now);
+        self.pool
+            .write_step(Step("replay_delivery"), &what, |tx, (tenant, endpoint, seq, now)| {
+                Box::pin(deliveries::replay(tx, *tenant, *endpoint, *seq, *now))
+            })
+            .await
+    }
+
+    async fn prune(&self, retention: &Retention, now: Timestamp, limit: usize) -> Result<Pruned> {
+        prune::prune(&self.pool, self.locks, &self.pruning, retention, now, limit).await
+    }
+
+    async fn forget_keys(&self, now: Timestamp, limit: usize) -> Result<usize> {
+        Step("forget_keys").before_commit();
+        let forgotten = self.told(keys::forget(&self.pool, now, limit).await)?;
+        Step("forget_keys").after_commit();
+        Ok(forgotten)
+    }
+
+    async fn reconcile(&self) -> Result<u64> {
+        reconcile::reconcile(&self.pool).await
+    }
+}
+
+#[async_trait::async_trait]
+impl Reads for PostgresStore {
+    async fn get_jobs(&self, tenant: TenantId, keys: &[JobKey]) -> Result<Vec<Option<Job>>> {
+        self.told(jobs::get(&self.pool, tenant, keys).await)
+    }
+
+    async fn list_jobs(&self, query: &JobQuery) -> Result<Page<Job>> {
+        self.told(jobs::list(&self.pool, query).await)
     }
 
     async fn get_executions(&self, tenant: TenantId, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>> {
@@ -395,16 +423,59 @@ impl Store for PostgresStore {
         self.told(listing::list_skips(&self.pool, tenant, job, within, limit).await)
     }
 
+    async fn dead_groups(&self, tenant: TenantId, limit: usize) -> Result<Vec<DeadGroup>> {
+        self.told(reads::dead_groups(&self.pool, tenant, limit).await)
+    }
+
+    async fn counts(&self, tenant: Option<TenantId>) -> Result<Vec<Count>> {
+        self.told(capacities::counts(&self.pool, tenant).await)
+    }
+
     async fn stats(&self, query: &StatsQuery) -> Result<Vec<Rollup>> {
         self.told(stats::list(&self.pool, query).await)
     }
 
-    async fn prune(&self, retention: &Retention, now: Timestamp, limit: usize) -> Result<Pruned> {
-        prune::prune(&self.pool, self.locks, &self.pruning, retention, now, limit).await
+    async fn list_deliveries(
+        &self,
+        tenant: TenantId,
+        endpoint: EndpointId,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Page<Delivery>> {
+        self.told(deliveries::list(&self.pool, tenant, endpoint, before, limit).await)
     }
 
-    async fn reconcile(&self) -> Result<u64> {
-        reconcile::reconcile(&self.pool).await
+    async fn list_shards(&self) -> Result<Vec<ShardOwner>> {
+        self.told(shards::list(&self.pool).await)
+    }
+
+    async fn status(&self) -> Result<StoreStatus> {
+        self.told(migrations::status(&self.pool).await)
+    }
+}
+
+#[async_trait::async_trait]
+impl Records for PostgresStore {
+    async fn put_capacity(&self, capacity: Capacity) -> Result<()> {
+        let what = (self.locks, capacity);
+        self.pool
+            .write_step(Step("put_capacity"), &what, |tx, (locks, capacity)| {
+                Box::pin(capacities::put(tx, *locks, capacity))
+            })
+            .await
+    }
+
+    async fn delete_capacity(&self, tenant: TenantId, scope: Scope, name: &str) -> Result<bool> {
+        let what = (tenant, scope, name.to_owned());
+        self.pool
+            .write_step(Step("delete_capacity"), &what, |tx, (tenant, scope, name)| {
+                Box::pin(capacities::delete(tx, *tenant, *scope, name))
+            })
+            .await
+    }
+
+    async fn list_capacities(&self, tenant: Option<TenantId>) -> Result<Vec<Capacity>> {
+        self.told(capacities::list(&self.pool, tenant).await)
     }
 
     async fn put_operation(&self, operation: Operation, expected: Option<OperationState>) -> Result<bool> {
@@ -445,67 +516,5 @@ impl Store for PostgresStore {
 
     async fn list_endpoints(&self, tenant: TenantId) -> Result<Vec<Endpoint>> {
         self.told(endpoints::list(&self.pool, tenant).await)
-    }
-
-    async fn load_deliveries(
-        &self,
-        now: Timestamp,
-        except: &[EndpointId],
-        limit: usize,
-    ) -> Result<Vec<(Delivery, Endpoint)>> {
-        self.told(deliveries::load(&self.pool, now, except, limit).await)
-    }
-
-    async fn settle_deliveries(&self, tried: Vec<Tried>) -> Result<()> {
-        if tried.is_empty() {
-            return Ok(());
-        }
-        self.pool
-            .write_step(Step("settle_deliveries"), &tried, |tx, tried| Box::pin(deliveries::settle(tx, tried)))
-            .await
-    }
-
-    async fn list_deliveries(
-        &self,
-        tenant: TenantId,
-        endpoint: EndpointId,
-        before: Option<u64>,
-        limit: usize,
-    ) -> Result<Page<Delivery>> {
-        self.told(deliveries::list(&self.pool, tenant, endpoint, before, limit).await)
-    }
-
-    async fn replay_delivery(&self, tenant: TenantId, endpoint: EndpointId, seq: u64, now: Timestamp) -> Result<bool> {
-        let what = (tenant, endpoint, seq, now);
-        self.pool
-            .write_step(Step("replay_delivery"), &what, |tx, (tenant, endpoint, seq, now)| {
-                Box::pin(deliveries::replay(tx, *tenant, *endpoint, *seq, *now))
-            })
-            .await
-    }
-
-    async fn break_watches(&self, now: Timestamp, limit: usize) -> Result<Vec<Broken>> {
-        let what = (now, limit);
-        self.pool
-            .write_step(Step("break_watches"), &what, |tx, (now, limit)| Box::pin(watches::break_due(tx, *now, *limit)))
-            .await
-    }
-
-    async fn forget_keys(&self, now: Timestamp, limit: usize) -> Result<usize> {
-        Step("forget_keys").before_commit();
-        let forgotten = self.told(keys::forget(&self.pool, now, limit).await)?;
-        Step("forget_keys").after_commit();
-        Ok(forgotten)
-    }
-
-    async fn mark_zone_database(&self, version: &str) -> Result<()> {
-        Step("mark_zone_database").before_commit();
-        self.told(migrations::put_meta(&self.pool, ZONE_DATABASE, version).await)?;
-        Step("mark_zone_database").after_commit();
-        Ok(())
-    }
-
-    async fn status(&self) -> Result<StoreStatus> {
-        self.told(migrations::status(&self.pool).await)
     }
 }

@@ -69,8 +69,8 @@ use campanile_model::stats::{Rollup, StatsQuery};
 use campanile_model::store::{
     Answer, Applied, CancelBatch, Cancelled, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DeadGroup,
     Deferral, DueQuery, ExecutionPage, ExecutionQuery, Extended, Extension, FireBatch, FireVerdict, JobKey, JobQuery,
-    JobWrite, Moved, Page, PlannedJob, Pruned, Pulse, Put, Replay, Retention, RunningAttempt, ShardOwner, Skip, Store,
-    StoreStatus, Waiting, WaitingQuery,
+    JobWrite, Jobs, Moved, Page, Path, PlannedJob, Pruned, Pulse, Put, Reads, Records, Replay, Retention,
+    RunningAttempt, ShardOwner, Skip, StoreStatus, Waiting, WaitingQuery,
 };
 use campanile_model::time::Timestamp;
 use checkpointer::Checkpointer;
@@ -294,7 +294,7 @@ fn open_reader(options: &Options) -> rusqlite::Result<Connection> {
 }
 
 #[async_trait::async_trait]
-impl Store for SqliteStore {
+impl Jobs for SqliteStore {
     async fn put_jobs(&self, writes: Vec<JobWrite>) -> Result<Vec<Put>> {
         if writes.is_empty() {
             return Ok(Vec::new());
@@ -302,47 +302,29 @@ impl Store for SqliteStore {
         self.writer.step(Step("put_jobs"), writes.len(), move |c| jobs::put(c, &writes)).await
     }
 
-    async fn get_jobs(&self, tenant: TenantId, keys: &[JobKey]) -> Result<Vec<Option<Job>>> {
-        let keys = keys.to_vec();
-        self.readers.run(move |c| jobs::get(c, tenant, &keys)).await
-    }
-
-    async fn list_jobs(&self, query: &JobQuery) -> Result<Page<Job>> {
-        let query = query.clone();
-        self.readers.run(move |c| jobs::list(c, &query)).await
+    async fn recall(&self, tenant: TenantId, scope: &str, key: &str, now: Timestamp) -> Result<Option<(u128, Answer)>> {
+        let (scope, key) = (scope.to_owned(), key.to_owned());
+        self.readers.run(move |c| keys::recall(c, tenant, &scope, &key, now)).await
     }
 
     async fn load_resumable(&self, now: Timestamp, limit: usize) -> Result<Vec<Job>> {
         self.readers.run(move |c| jobs::load_resumable(c, now, limit)).await
     }
 
-    async fn put_capacity(&self, capacity: Capacity) -> Result<()> {
-        self.writer.step(Step("put_capacity"), 1, move |c| capacities::put(c, &capacity)).await
+    async fn mark_zone_database(&self, version: &str) -> Result<()> {
+        let version = version.to_owned();
+        self.writer.step(Step("mark_zone_database"), 1, move |c| put_meta(c, ZONE_DATABASE, &version)).await
     }
+}
 
-    async fn delete_capacity(&self, tenant: TenantId, scope: Scope, name: &str) -> Result<bool> {
-        let name = name.to_owned();
-        self.writer.step(Step("delete_capacity"), 1, move |c| capacities::delete(c, tenant, scope, &name)).await
-    }
-
-    async fn list_capacities(&self, tenant: Option<TenantId>) -> Result<Vec<Capacity>> {
-        self.readers.run(move |c| capacities::list(c, tenant)).await
-    }
-
-    async fn counts(&self, tenant: Option<TenantId>) -> Result<Vec<Count>> {
-        self.readers.run(move |c| capacities::counts(c, tenant)).await
-    }
-
+#[async_trait::async_trait]
+impl Path for SqliteStore {
     async fn pulse(&self, now: Timestamp) -> Result<Pulse> {
         self.readers.run(move |c| pulse::get(c, now)).await
     }
 
-    async fn rung(&self) {
+    async fn wait_for_remote_change(&self) {
         std::future::pending().await
-    }
-
-    async fn list_shards(&self) -> Result<Vec<ShardOwner>> {
-        self.readers.run(shards::list).await
     }
 
     async fn open_shards(&self, shards: &[ShardId], owner: &str) -> Result<Vec<ShardFence>> {
@@ -468,51 +450,29 @@ impl Store for SqliteStore {
         self.writer.step(Step("bury"), executions.len(), move |c| dead::bury(c, tenant, &executions, &note, now)).await
     }
 
-    async fn dead_groups(&self, tenant: TenantId, limit: usize) -> Result<Vec<DeadGroup>> {
-        self.readers.run(move |c| dead::groups(c, tenant, limit)).await
+    async fn break_watches(&self, now: Timestamp, limit: usize) -> Result<Vec<Broken>> {
+        self.writer.step(Step("break_watches"), limit, move |c| watches::break_due(c, now, limit)).await
     }
 
-    async fn progress(&self, tenant: TenantId, execution: ExecutionId) -> Result<Option<Progress>> {
-        self.readers.run(move |c| progress::get(c, tenant, execution)).await
-    }
-
-    async fn list_logs(
+    async fn load_deliveries(
         &self,
-        tenant: TenantId,
-        execution: ExecutionId,
-        after: u64,
+        now: Timestamp,
+        except: &[EndpointId],
         limit: usize,
-    ) -> Result<Vec<(u64, LogLine)>> {
-        self.readers.run(move |c| progress::list_logs(c, tenant, execution, after, limit)).await
+    ) -> Result<Vec<(Delivery, Endpoint)>> {
+        let except = except.to_vec();
+        self.readers.run(move |c| outbox::load(c, endpoints::list_all(c)?, (now, &except), limit)).await
     }
 
-    async fn get_executions(&self, tenant: TenantId, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>> {
-        let ids = ids.to_vec();
-        self.readers.run(move |c| executions::get(c, tenant, &ids)).await
+    async fn settle_deliveries(&self, tried: Vec<Tried>) -> Result<()> {
+        if tried.is_empty() {
+            return Ok(());
+        }
+        self.writer.step(Step("settle_deliveries"), tried.len(), move |c| outbox::settle(c, &tried)).await
     }
 
-    async fn list_executions(&self, query: &ExecutionQuery) -> Result<ExecutionPage> {
-        let query = query.clone();
-        self.readers.run(move |c| listing::list(c, &query, limits::SCAN_ROWS_MAX)).await
-    }
-
-    async fn list_attempts(&self, tenant: TenantId, execution: ExecutionId) -> Result<Vec<Attempt>> {
-        self.readers.run(move |c| executions::list_attempts(c, tenant, execution)).await
-    }
-
-    async fn list_skips(
-        &self,
-        tenant: TenantId,
-        job: JobId,
-        within: Option<(Timestamp, Timestamp)>,
-        limit: usize,
-    ) -> Result<Vec<Skip>> {
-        self.readers.run(move |c| listing::list_skips(c, tenant, job, within, limit)).await
-    }
-
-    async fn stats(&self, query: &StatsQuery) -> Result<Vec<Rollup>> {
-        let query = query.clone();
-        self.readers.run(move |c| stats::list(c, &query)).await
+    async fn replay_delivery(&self, tenant: TenantId, endpoint: EndpointId, seq: u64, now: Timestamp) -> Result<bool> {
+        self.writer.step(Step("replay_delivery"), 1, move |c| outbox::replay(c, tenant, endpoint, seq, now)).await
     }
 
     async fn prune(&self, retention: &Retention, now: Timestamp, limit: usize) -> Result<Pruned> {
@@ -535,6 +495,10 @@ impl Store for SqliteStore {
         Ok(pruned)
     }
 
+    async fn forget_keys(&self, now: Timestamp, limit: usize) -> Result<usize> {
+        self.writer.step(Step("forget_keys"), limit, move |c| keys::forget(c, now, limit)).await
+    }
+
     async fn reconcile(&self) -> Result<u64> {
         let drift = self.readers.run(reconcile::find).await?;
         let by = drift.sum();
@@ -542,6 +506,105 @@ impl Store for SqliteStore {
             self.writer.run(drift.len(), move |c| reconcile::correct(c, &drift)).await?;
         }
         Ok(by)
+    }
+}
+
+#[async_trait::async_trait]
+impl Reads for SqliteStore {
+    async fn get_jobs(&self, tenant: TenantId, keys: &[JobKey]) -> Result<Vec<Option<Job>>> {
+        let keys = keys.to_vec();
+        self.readers.run(move |c| jobs::get(c, tenant, &keys)).await
+    }
+
+    async fn list_jobs(&self, query: &JobQuery) -> Result<Page<Job>> {
+        let query = query.clone();
+        self.readers.run(move |c| jobs::list(c, &query)).await
+    }
+
+    async fn get_executions(&self, tenant: TenantId, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>> {
+        let ids = ids.to_vec();
+        self.readers.run(move |c| executions::get(c, tenant, &ids)).await
+    }
+
+    async fn list_executions(&self, query: &ExecutionQuery) -> Result<ExecutionPage> {
+        let query = query.clone();
+        self.readers.run(move |c| listing::list(c, &query, limits::SCAN_ROWS_MAX)).await
+    }
+
+    async fn list_attempts(&self, tenant: TenantId, execution: ExecutionId) -> Result<Vec<Attempt>> {
+        self.readers.run(move |c| executions::list_attempts(c, tenant, execution)).await
+    }
+
+    async fn progress(&self, tenant: TenantId, execution: ExecutionId) -> Result<Option<Progress>> {
+        self.readers.run(move |c| progress::get(c, tenant, execution)).await
+    }
+
+    async fn list_logs(
+        &self,
+        tenant: TenantId,
+        execution: ExecutionId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<(u64, LogLine)>> {
+        self.readers.run(move |c| progress::list_logs(c, tenant, execution, after, limit)).await
+    }
+
+    async fn list_skips(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        within: Option<(Timestamp, Timestamp)>,
+        limit: usize,
+    ) -> Result<Vec<Skip>> {
+        self.readers.run(move |c| listing::list_skips(c, tenant, job, within, limit)).await
+    }
+
+    async fn dead_groups(&self, tenant: TenantId, limit: usize) -> Result<Vec<DeadGroup>> {
+        self.readers.run(move |c| dead::groups(c, tenant, limit)).await
+    }
+
+    async fn counts(&self, tenant: Option<TenantId>) -> Result<Vec<Count>> {
+        self.readers.run(move |c| capacities::counts(c, tenant)).await
+    }
+
+    async fn stats(&self, query: &StatsQuery) -> Result<Vec<Rollup>> {
+        let query = query.clone();
+        self.readers.run(move |c| stats::list(c, &query)).await
+    }
+
+    async fn list_deliveries(
+        &self,
+        tenant: TenantId,
+        endpoint: EndpointId,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Page<Delivery>> {
+        self.readers.run(move |c| outbox::list(c, tenant, endpoint, before, limit)).await
+    }
+
+    async fn list_shards(&self) -> Result<Vec<ShardOwner>> {
+        self.readers.run(shards::list).await
+    }
+
+    async fn status(&self) -> Result<StoreStatus> {
+        let location = self.location.clone();
+        self.readers.run(move |c| status(c, &location)).await
+    }
+}
+
+#[async_trait::async_trait]
+impl Records for SqliteStore {
+    async fn put_capacity(&self, capacity: Capacity) -> Result<()> {
+        self.writer.step(Step("put_capacity"), 1, move |c| capacities::put(c, &capacity)).await
+    }
+
+    async fn delete_capacity(&self, tenant: TenantId, scope: Scope, name: &str) -> Result<bool> {
+        let name = name.to_owned();
+        self.writer.step(Step("delete_capacity"), 1, move |c| capacities::delete(c, tenant, scope, &name)).await
+    }
+
+    async fn list_capacities(&self, tenant: Option<TenantId>) -> Result<Vec<Capacity>> {
+        self.readers.run(move |c| capacities::list(c, tenant)).await
     }
 
     async fn put_operation(&self, operation: Operation, expected: Option<OperationState>) -> Result<bool> {
@@ -581,60 +644,6 @@ impl Store for SqliteStore {
 
     async fn list_endpoints(&self, tenant: TenantId) -> Result<Vec<Endpoint>> {
         self.readers.run(move |c| endpoints::list(c, tenant)).await
-    }
-
-    async fn load_deliveries(
-        &self,
-        now: Timestamp,
-        except: &[EndpointId],
-        limit: usize,
-    ) -> Result<Vec<(Delivery, Endpoint)>> {
-        let except = except.to_vec();
-        self.readers.run(move |c| outbox::load(c, endpoints::list_all(c)?, (now, &except), limit)).await
-    }
-
-    async fn settle_deliveries(&self, tried: Vec<Tried>) -> Result<()> {
-        if tried.is_empty() {
-            return Ok(());
-        }
-        self.writer.step(Step("settle_deliveries"), tried.len(), move |c| outbox::settle(c, &tried)).await
-    }
-
-    async fn list_deliveries(
-        &self,
-        tenant: TenantId,
-        endpoint: EndpointId,
-        before: Option<u64>,
-        limit: usize,
-    ) -> Result<Page<Delivery>> {
-        self.readers.run(move |c| outbox::list(c, tenant, endpoint, before, limit)).await
-    }
-
-    async fn replay_delivery(&self, tenant: TenantId, endpoint: EndpointId, seq: u64, now: Timestamp) -> Result<bool> {
-        self.writer.step(Step("replay_delivery"), 1, move |c| outbox::replay(c, tenant, endpoint, seq, now)).await
-    }
-
-    async fn break_watches(&self, now: Timestamp, limit: usize) -> Result<Vec<Broken>> {
-        self.writer.step(Step("break_watches"), limit, move |c| watches::break_due(c, now, limit)).await
-    }
-
-    async fn recall(&self, tenant: TenantId, scope: &str, key: &str, now: Timestamp) -> Result<Option<(u128, Answer)>> {
-        let (scope, key) = (scope.to_owned(), key.to_owned());
-        self.readers.run(move |c| keys::recall(c, tenant, &scope, &key, now)).await
-    }
-
-    async fn forget_keys(&self, now: Timestamp, limit: usize) -> Result<usize> {
-        self.writer.step(Step("forget_keys"), limit, move |c| keys::forget(c, now, limit)).await
-    }
-
-    async fn mark_zone_database(&self, version: &str) -> Result<()> {
-        let version = version.to_owned();
-        self.writer.step(Step("mark_zone_database"), 1, move |c| put_meta(c, ZONE_DATABASE, &version)).await
-    }
-
-    async fn status(&self) -> Result<StoreStatus> {
-        let location = self.location.clone();
-        self.readers.run(move |c| status(c, &location)).await
     }
 }
 

@@ -8,6 +8,7 @@ use campanile_model::execution::AttemptOutcome;
 use campanile_model::fingerprint::fingerprint;
 use campanile_model::overlap::Overlap;
 use campanile_model::store::JobQuery;
+use std::path::Path;
 
 /// A file of the first schema: a job for a worker, one that does nothing, and executions in four states.
 fn first_schema(directory: &Path) -> Connection {
