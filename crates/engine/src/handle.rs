@@ -24,7 +24,7 @@ use campanile_model::queue::{Depth, PoolDepth};
 use campanile_model::schedule::zone_database_version;
 use campanile_model::store::{
     Answer, Applied, CancelBatch, CancelTarget, CancelVerdict, ExecutionQuery, Extended, Fire, FireBatch, FireVerdict,
-    Idempotency, JobKey, Replay, ShardOwner, Store, StoreStatus, Waiting,
+    Idempotency, JobKey, Page, Reads, Replay, ShardOwner, StoreStatus, Waiting,
 };
 use campanile_model::{
     EndpointId, Error, ExecutionId, FieldError, Kind, OperationId, Result, TenantId, Timestamp, limits,
@@ -413,6 +413,16 @@ impl Handle {
         operate::get(&self.ctx, tenant, id).await
     }
 
+    /// A page of operations, newest first, before the one with this id.
+    pub async fn operations(
+        &self,
+        tenant: TenantId,
+        before: Option<OperationId>,
+        limit: usize,
+    ) -> Result<Page<Operation>> {
+        self.ctx.store.list_operations(tenant, before, limit).await
+    }
+
     /// Stops an operation; what it started goes on.
     pub async fn cancel_operation(&self, tenant: TenantId, id: OperationId) -> Result<Operation> {
         operate::cancel(&self.ctx, tenant, id).await
@@ -456,6 +466,11 @@ impl Handle {
 
     // Notifications.
 
+    /// All endpoints, in the order of their ids.
+    pub async fn endpoints(&self, tenant: TenantId) -> Result<Vec<Endpoint>> {
+        self.ctx.store.list_endpoints(tenant).await
+    }
+
     /// Makes an endpoint; its URL is checked by the rules for webhooks.
     pub async fn put_endpoint(&self, endpoint: Endpoint) -> Result<Endpoint> {
         if let Err(message) = self.ctx.sender.check(&endpoint.url) {
@@ -469,6 +484,11 @@ impl Handle {
         self.ctx.store.put_endpoint(endpoint.clone()).await?;
         self.bells.deliveries.notify_one();
         Ok(endpoint)
+    }
+
+    /// Forgets an endpoint and what waits for it; says whether there was one.
+    pub async fn delete_endpoint(&self, tenant: TenantId, id: EndpointId) -> Result<bool> {
+        self.ctx.store.delete_endpoint(tenant, id).await
     }
 
     /// A new id for an endpoint.
@@ -499,9 +519,9 @@ impl Handle {
         found.ok_or_else(|| no_execution(execution))
     }
 
-    /// The store, for reads.
-    pub fn store(&self) -> &Arc<dyn Store> {
-        &self.ctx.store
+    /// What the store tells people, for those who only read.
+    pub fn reads(&self) -> Arc<dyn Reads> {
+        self.ctx.store.clone()
     }
 
     /// What time the engine thinks it is.
