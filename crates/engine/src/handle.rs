@@ -24,7 +24,8 @@ use campanile_model::queue::{Depth, PoolDepth};
 use campanile_model::schedule::zone_database_version;
 use campanile_model::store::{
     Answer, Applied, CancelBatch, CancelTarget, CancelVerdict, ExecutionQuery, Extended, Fire, FireBatch, FireVerdict,
-    Idempotency, JobKey, Page, Reads, Replay, ShardOwner, StoreStatus, Waiting,
+    Idempotency, JobKey, Page, Reads, Record, RecordKey, RecordKind, Replay, ShardOwner, StoreStatus, Waiting,
+    list_all,
 };
 use campanile_model::{
     EndpointId, Error, ExecutionId, FieldError, Kind, OperationId, Result, TenantId, Timestamp, limits,
@@ -340,25 +341,27 @@ impl Handle {
 
     /// The limits of pools or targets.
     pub async fn capacities(&self, tenant: TenantId, scope: Scope) -> Result<Vec<Capacity>> {
-        let all = self.ctx.store.list_capacities(Some(tenant)).await?;
-        Ok(all.into_iter().filter(|capacity| capacity.scope == scope).collect())
+        list_all(&*self.ctx.store, scope.into(), Some(tenant)).await
     }
 
     /// Sets the limits of a pool or target; they hold when this returns.
     pub async fn put_capacity(&self, capacity: Capacity) -> Result<()> {
-        let known = self.ctx.store.list_capacities(Some(capacity.tenant)).await?;
-        let new = !known.iter().any(|known| (known.scope, &known.name) == (capacity.scope, &capacity.name));
-        if new && known.len() >= limits::CAPACITIES_MAX {
-            let message = format!("there are {} pools and targets with limits already", limits::CAPACITIES_MAX);
-            return Err(Error::new(Kind::Conflict, message).with_code("capacities_too_many"));
+        let tenant = capacity.tenant;
+        let record = Record::Limits(capacity);
+        if self.ctx.store.get_record(&record.key()).await?.is_none() {
+            let pools = self.capacities(tenant, Scope::Pool).await?.len();
+            if pools + self.capacities(tenant, Scope::Target).await?.len() >= limits::CAPACITIES_MAX {
+                let message = format!("there are {} pools and targets with limits already", limits::CAPACITIES_MAX);
+                return Err(Error::new(Kind::Conflict, message).with_code("capacities_too_many"));
+            }
         }
-        self.ctx.store.put_capacity(capacity).await?;
+        self.ctx.store.put_record(record, None).await?;
         upkeep::refresh(&self.ctx).await.map(|_| ())
     }
 
     /// Forgets the limits of a pool or target.
     pub async fn delete_capacity(&self, tenant: TenantId, scope: Scope, name: &str) -> Result<bool> {
-        let deleted = self.ctx.store.delete_capacity(tenant, scope, name).await?;
+        let deleted = self.ctx.store.delete_record(&RecordKey::new(scope.into(), tenant, name)).await?;
         upkeep::refresh(&self.ctx).await?;
         Ok(deleted)
     }
@@ -410,7 +413,7 @@ impl Handle {
 
     /// One operation.
     pub async fn operation(&self, tenant: TenantId, id: OperationId) -> Result<Operation> {
-        operate::get(&self.ctx, tenant, id).await
+        Ok(operate::get(&self.ctx, tenant, id).await?.1)
     }
 
     /// A page of operations, newest first, before the one with this id.
@@ -420,7 +423,7 @@ impl Handle {
         before: Option<OperationId>,
         limit: usize,
     ) -> Result<Page<Operation>> {
-        self.ctx.store.list_operations(tenant, before, limit).await
+        operate::list(&self.ctx, tenant, before, limit).await
     }
 
     /// Stops an operation; what it started goes on.
@@ -468,7 +471,7 @@ impl Handle {
 
     /// All endpoints, in the order of their ids.
     pub async fn endpoints(&self, tenant: TenantId) -> Result<Vec<Endpoint>> {
-        self.ctx.store.list_endpoints(tenant).await
+        list_all(&*self.ctx.store, RecordKind::Endpoint, Some(tenant)).await
     }
 
     /// Makes an endpoint; its URL is checked by the rules for webhooks.
@@ -476,19 +479,19 @@ impl Handle {
         if let Err(message) = self.ctx.sender.check(&endpoint.url) {
             return Err(Error::invalid(vec![FieldError::new("/url", "url_invalid", message)]));
         }
-        let known = self.ctx.store.list_endpoints(endpoint.tenant).await?;
+        let known = self.endpoints(endpoint.tenant).await?;
         if known.len() >= limits::ENDPOINTS_MAX && !known.iter().any(|known| known.id == endpoint.id) {
             let message = format!("there are {} endpoints already", limits::ENDPOINTS_MAX);
             return Err(Error::new(Kind::Conflict, message).with_code("endpoints_too_many"));
         }
-        self.ctx.store.put_endpoint(endpoint.clone()).await?;
+        self.ctx.store.put_record(endpoint.clone().into(), None).await?;
         self.bells.deliveries.notify_one();
         Ok(endpoint)
     }
 
     /// Forgets an endpoint and what waits for it; says whether there was one.
     pub async fn delete_endpoint(&self, tenant: TenantId, id: EndpointId) -> Result<bool> {
-        self.ctx.store.delete_endpoint(tenant, id).await
+        self.ctx.store.delete_record(&RecordKey::new(RecordKind::Endpoint, tenant, id.to_digits())).await
     }
 
     /// A new id for an endpoint.

@@ -7,20 +7,19 @@ use crate::monitor;
 use crate::process::Process;
 use crate::switch::Mode;
 use crate::world::World;
-use campanile_model::capacity::{Capacity, Count, Scope};
+use campanile_model::capacity::Count;
 use campanile_model::error::{Error, Kind, Result};
 use campanile_model::execution::{Attempt, Execution, LogLine, Progress};
-use campanile_model::ids::{EndpointId, ExecutionId, JobId, OperationId, TenantId};
+use campanile_model::ids::{EndpointId, ExecutionId, JobId, TenantId};
 use campanile_model::job::Job;
 use campanile_model::notify::{Broken, Delivery, Endpoint, Tried};
-use campanile_model::operation::{Operation, OperationState};
 use campanile_model::shard::{ShardFence, ShardId};
 use campanile_model::stats::{Rollup, StatsQuery};
 use campanile_model::store::{
     Answer, Applied, CancelBatch, Cancelled, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DeadGroup,
-    Deferral, DueQuery, ExecutionPage, ExecutionQuery, Extended, Extension, FireBatch, FireVerdict, JobKey, JobQuery,
-    JobWrite, Jobs, Moved, Page, Path, PlannedJob, Pruned, Pulse, Put, Reads, Records, Replay, Retention,
-    RunningAttempt, ShardOwner, Skip, StoreStatus, Waiting, WaitingQuery,
+    Deferral, DueQuery, ExecutionPage, ExecutionQuery, Expected, Extended, Extension, FireBatch, FireVerdict, JobKey,
+    JobQuery, JobWrite, Jobs, Moved, Page, Path, PlannedJob, Pruned, Pulse, Put, Reads, Record, RecordKey, RecordQuery,
+    Records, Replay, Retention, RunningAttempt, ShardOwner, Skip, StoreStatus, Stored, Waiting, WaitingQuery,
 };
 use campanile_model::time::Timestamp;
 use std::fmt::Debug;
@@ -415,53 +414,21 @@ impl Reads for SimStore {
 
 #[async_trait::async_trait]
 impl Records for SimStore {
-    async fn put_capacity(&self, capacity: Capacity) -> Result<()> {
+    async fn put_record(&self, record: Record, expected: Option<Expected>) -> Result<bool> {
         let s = self.world.store.clone();
-        self.write("put_capacity", async move { s.put_capacity(capacity).await }, |_| {}).await
+        self.write("put_record", async move { s.put_record(record, expected).await }, |_| {}).await
     }
 
-    async fn delete_capacity(&self, tenant: TenantId, scope: Scope, name: &str) -> Result<bool> {
-        let (s, name) = (self.world.store.clone(), name.to_owned());
-        self.write("delete_capacity", async move { s.delete_capacity(tenant, scope, &name).await }, |_| {}).await
+    async fn get_record(&self, key: &RecordKey) -> Result<Option<Stored>> {
+        self.read("get_record", self.world.store.get_record(key)).await
     }
 
-    async fn list_capacities(&self, tenant: Option<TenantId>) -> Result<Vec<Capacity>> {
-        self.read("list_capacities", self.world.store.list_capacities(tenant)).await
+    async fn list_records(&self, query: &RecordQuery) -> Result<Page<Stored>> {
+        self.read("list_records", self.world.store.list_records(query)).await
     }
 
-    async fn put_operation(&self, operation: Operation, expected: Option<OperationState>) -> Result<bool> {
-        let s = self.world.store.clone();
-        self.write("put_operation", async move { s.put_operation(operation, expected).await }, |_| {}).await
-    }
-
-    async fn get_operation(&self, tenant: TenantId, id: OperationId) -> Result<Option<Operation>> {
-        self.read("get_operation", self.world.store.get_operation(tenant, id)).await
-    }
-
-    async fn list_operations(
-        &self,
-        tenant: TenantId,
-        before: Option<OperationId>,
-        limit: usize,
-    ) -> Result<Page<Operation>> {
-        self.read("list_operations", self.world.store.list_operations(tenant, before, limit)).await
-    }
-
-    async fn load_operations(&self, limit: usize) -> Result<Vec<Operation>> {
-        self.read("load_operations", self.world.store.load_operations(limit)).await
-    }
-
-    async fn put_endpoint(&self, endpoint: Endpoint) -> Result<()> {
-        let s = self.world.store.clone();
-        self.write("put_endpoint", async move { s.put_endpoint(endpoint).await }, |_| {}).await
-    }
-
-    async fn delete_endpoint(&self, tenant: TenantId, id: EndpointId) -> Result<bool> {
-        let s = self.world.store.clone();
-        self.write("delete_endpoint", async move { s.delete_endpoint(tenant, id).await }, |_| {}).await
-    }
-
-    async fn list_endpoints(&self, tenant: TenantId) -> Result<Vec<Endpoint>> {
-        self.read("list_endpoints", self.world.store.list_endpoints(tenant)).await
+    async fn delete_record(&self, key: &RecordKey) -> Result<bool> {
+        let (s, key) = (self.world.store.clone(), key.clone());
+        self.write("delete_record", async move { s.delete_record(&key).await }, |_| {}).await
     }
 }

@@ -10,6 +10,7 @@ pub mod copy;
 
 mod change;
 mod encode;
+mod records;
 mod prefix;
 mod shard_set;
 mod search;

@@ -152,7 +152,7 @@ async fn no_more_run_than_there_are_slots_across_nodes() {
         paused: false,
         updated_at: g::at(0),
     };
-    store.put_capacity(pool).await.unwrap();
+    store.put_record(pool.into(), None).await.unwrap();
     let jobs: Vec<Job> = (1..=40).map(|n| Job { pool: "narrow".into(), ..g::job(n) }).collect();
     let ids = fired(&store, &jobs, 10).await;
     let mut tasks = JoinSet::new();

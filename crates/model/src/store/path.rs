@@ -108,7 +108,7 @@ pub struct Pulse {
     pub watches: bool,
     /// Idempotency keys have expired: `forget_keys`.
     pub keys: bool,
-    /// Operations are at work: `load_operations`.
+    /// Operations are at work: `list_records`.
     pub operations: bool,
     /// Deliveries wait and are due: `load_deliveries`. Endpoints that are paused may be among them.
     pub deliveries: bool,

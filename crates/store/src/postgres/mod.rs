@@ -45,29 +45,28 @@ mod stats;
 mod prune;
 mod fold;
 mod reconcile;
-mod operations;
-mod endpoints;
+mod records;
 mod outbox;
 mod deliveries;
 mod watches;
 mod rows;
 
-use campanile_model::capacity::{Capacity, Count, Scope};
+use crate::records::{Row, put_step};
+use campanile_model::capacity::Count;
 use campanile_model::error::{Error, Kind, Result};
 use campanile_model::execution::{Attempt, Execution, LogLine, Progress};
 use campanile_model::fault::Step;
-use campanile_model::ids::{EndpointId, ExecutionId, JobId, OperationId, TenantId};
+use campanile_model::ids::{EndpointId, ExecutionId, JobId, TenantId};
 use campanile_model::job::Job;
 use campanile_model::limits;
 use campanile_model::notify::{Broken, Delivery, Endpoint, Tried};
-use campanile_model::operation::{Operation, OperationState};
 use campanile_model::shard::{ShardFence, ShardId};
 use campanile_model::stats::{Rollup, StatsQuery};
 use campanile_model::store::{
     Answer, Applied, CancelBatch, Cancelled, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DeadGroup,
-    Deferral, DueQuery, ExecutionPage, ExecutionQuery, Extended, Extension, FireBatch, FireVerdict, JobKey, JobQuery,
-    JobWrite, Jobs, Moved, Page, Path, PlannedJob, Pruned, Pulse, Put, Reads, Records, Replay, Retention,
-    RunningAttempt, ShardOwner, Skip, StoreStatus, Waiting, WaitingQuery,
+    Deferral, DueQuery, ExecutionPage, ExecutionQuery, Expected, Extended, Extension, FireBatch, FireVerdict, JobKey,
+    JobQuery, JobWrite, Jobs, Moved, Page, Path, PlannedJob, Pruned, Pulse, Put, Reads, Record, RecordKey, RecordQuery,
+    Records, Replay, Retention, RunningAttempt, ShardOwner, Skip, StoreStatus, Stored, Waiting, WaitingQuery,
 };
 use campanile_model::time::Timestamp;
 use campanile_pg::{Done, Listener, Pool, Target};
@@ -456,65 +455,24 @@ impl Reads for PostgresStore {
 
 #[async_trait::async_trait]
 impl Records for PostgresStore {
-    async fn put_capacity(&self, capacity: Capacity) -> Result<()> {
-        let what = (self.locks, capacity);
+    async fn put_record(&self, record: Record, expected: Option<Expected>) -> Result<bool> {
+        let what = (self.locks, Row::of(&record)?, expected);
         self.pool
-            .write_step(Step("put_capacity"), &what, |tx, (locks, capacity)| {
-                Box::pin(capacities::put(tx, *locks, capacity))
+            .write_step(put_step(what.1.key.kind), &what, |tx, (locks, row, expected)| {
+                Box::pin(records::put(tx, *locks, row, *expected))
             })
             .await
     }
 
-    async fn delete_capacity(&self, tenant: TenantId, scope: Scope, name: &str) -> Result<bool> {
-        let what = (tenant, scope, name.to_owned());
-        self.pool
-            .write_step(Step("delete_capacity"), &what, |tx, (tenant, scope, name)| {
-                Box::pin(capacities::delete(tx, *tenant, *scope, name))
-            })
-            .await
+    async fn get_record(&self, key: &RecordKey) -> Result<Option<Stored>> {
+        self.told(records::get(&self.pool, key).await)
     }
 
-    async fn list_capacities(&self, tenant: Option<TenantId>) -> Result<Vec<Capacity>> {
-        self.told(capacities::list(&self.pool, tenant).await)
+    async fn list_records(&self, query: &RecordQuery) -> Result<Page<Stored>> {
+        self.told(records::list(&self.pool, query).await)
     }
 
-    async fn put_operation(&self, operation: Operation, expected: Option<OperationState>) -> Result<bool> {
-        let what = (operation, expected);
-        self.pool
-            .write_step(Step("put_operation"), &what, |tx, (operation, expected)| {
-                Box::pin(operations::put(tx, operation, *expected))
-            })
-            .await
-    }
-
-    async fn get_operation(&self, tenant: TenantId, id: OperationId) -> Result<Option<Operation>> {
-        self.told(operations::get(&self.pool, tenant, id).await)
-    }
-
-    async fn list_operations(
-        &self,
-        tenant: TenantId,
-        before: Option<OperationId>,
-        limit: usize,
-    ) -> Result<Page<Operation>> {
-        self.told(operations::list(&self.pool, tenant, before, limit).await)
-    }
-
-    async fn load_operations(&self, limit: usize) -> Result<Vec<Operation>> {
-        self.told(operations::load(&self.pool, limit).await)
-    }
-
-    async fn put_endpoint(&self, endpoint: Endpoint) -> Result<()> {
-        self.pool
-            .write_step(Step("put_endpoint"), &endpoint, |tx, endpoint| Box::pin(endpoints::put(tx, endpoint)))
-            .await
-    }
-
-    async fn delete_endpoint(&self, tenant: TenantId, id: EndpointId) -> Result<bool> {
-        endpoints::delete(&self.pool, tenant, id).await
-    }
-
-    async fn list_endpoints(&self, tenant: TenantId) -> Result<Vec<Endpoint>> {
-        self.told(endpoints::list(&self.pool, tenant).await)
+    async fn delete_record(&self, key: &RecordKey) -> Result<bool> {
+        records::delete(&self.pool, key).await
     }
 }

@@ -1,58 +1,15 @@
-//! Limits of pools and targets, and the counts that pools are limited by.
+//! The limits of pools as a claim compares them, and the counts that they are compared with. `records` writes them.
 
-use super::counters;
 use super::effects::Effects;
 use super::failure::Done;
 use super::rows::{Columns, Texts};
-use campanile_model::capacity::{Capacity, Count, Scope};
+use campanile_model::capacity::Count;
 use campanile_model::execution::Reason;
 use campanile_model::ids::TenantId;
 use campanile_model::lifecycle::{self, Event};
+use campanile_model::store::RecordKind;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::sync::Arc;
-
-/// Writes the limits of a pool or target.
-pub(super) fn put(connection: &Connection, capacity: &Capacity) -> Done<()> {
-    connection.prepare_cached(include_str!("sql/capacities/put.sql"))?.execute(params![
-        capacity.tenant.0,
-        capacity.scope.code(),
-        capacity.name,
-        capacity.slots,
-        capacity.per_second_milli.map(|rate| rate as i64),
-        capacity.paused,
-        capacity.updated_at.millis(),
-    ])?;
-    counters::add(connection, counters::LIMITS, 1)?;
-    Ok(())
-}
-
-/// Forgets the limits of a pool or target.
-pub(super) fn delete(connection: &Connection, tenant: TenantId, scope: Scope, name: &str) -> Done<bool> {
-    let mut delete = connection.prepare_cached(include_str!("sql/capacities/delete.sql"))?;
-    let was_there = delete.execute(params![tenant.0, scope.code(), name])? == 1;
-    counters::add(connection, counters::LIMITS, 1)?;
-    Ok(was_there)
-}
-
-/// Reads all limits.
-pub(super) fn list(connection: &Connection, tenant: Option<TenantId>) -> Done<Vec<Capacity>> {
-    let mut list = connection.prepare_cached(include_str!("sql/capacities/list.sql"))?;
-    let mut found = list.query([tenant.map(|tenant| tenant.0)])?;
-    let mut capacities = Vec::new();
-    while let Some(row) = found.next()? {
-        let mut columns = Columns::of(row);
-        capacities.push(Capacity {
-            tenant: columns.tenant()?,
-            scope: columns.code("scope", Scope::from_code)?,
-            name: columns.next()?,
-            slots: columns.next()?,
-            per_second_milli: columns.number_or_none()?,
-            paused: columns.next()?,
-            updated_at: columns.instant()?,
-        });
-    }
-    Ok(capacities)
-}
 
 /// Reads the counts that are not zero.
 pub(super) fn counts(connection: &Connection, tenant: Option<TenantId>) -> Done<Vec<Count>> {
@@ -117,7 +74,8 @@ impl Pools {
 
 fn read(connection: &Connection, tenant: TenantId, name: &Arc<str>) -> Done<Pool> {
     let mut get = connection.prepare_cached(include_str!("sql/capacities/get.sql"))?;
-    let limits = get.query_row(params![tenant.0, Scope::Pool.code(), &**name], |row| Ok((row.get(0)?, row.get(1)?)));
+    let limits =
+        get.query_row(params![tenant.0, RecordKind::Pool.code(), &**name], |row| Ok((row.get(0)?, row.get(1)?)));
     let (slots, paused): (Option<i64>, bool) = limits.optional()?.unwrap_or((None, false));
     let slots = match slots {
         None => None,

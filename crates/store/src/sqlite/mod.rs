@@ -15,8 +15,8 @@
 //! kind is touched.
 //!
 //! Reading order: `writer`, `reader`, `checkpointer`, `migrations`; then the verbs by noun, as they stand below, with `effects` for
-//! what follows from every change of state; then lists and upkeep (`listing`, `stats`, `prune`, `reconcile`, `operations`)
-//! and notifications (`endpoints`, `outbox`, `watches`, and what the writer has `known` of them); `rows` and `failure` translate.
+//! what follows from every change of state; then lists and upkeep (`listing`, `stats`, `prune`, `reconcile`), `records`
+//! and notifications (`outbox`, `watches`, and what the writer has `known` of them); `rows` and `failure` translate.
 
 mod writer;
 mod reader;
@@ -47,30 +47,29 @@ mod listing;
 mod stats;
 mod prune;
 mod reconcile;
-mod operations;
-mod endpoints;
+mod records;
 mod outbox;
 mod watches;
 mod known;
 mod rows;
 mod failure;
 
-use campanile_model::capacity::{Capacity, Count, Scope};
+use crate::records::{Row, delete_step, put_step};
+use campanile_model::capacity::Count;
 use campanile_model::error::{Error, Kind, Result};
 use campanile_model::execution::{Attempt, Execution, LogLine, Progress};
 use campanile_model::fault::{Bug, Step, planted};
-use campanile_model::ids::{EndpointId, ExecutionId, JobId, OperationId, TenantId};
+use campanile_model::ids::{EndpointId, ExecutionId, JobId, TenantId};
 use campanile_model::job::Job;
 use campanile_model::limits;
 use campanile_model::notify::{Broken, Delivery, Endpoint, Tried};
-use campanile_model::operation::{Operation, OperationState};
 use campanile_model::shard::{ShardFence, ShardId};
 use campanile_model::stats::{Rollup, StatsQuery};
 use campanile_model::store::{
     Answer, Applied, CancelBatch, Cancelled, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DeadGroup,
-    Deferral, DueQuery, ExecutionPage, ExecutionQuery, Extended, Extension, FireBatch, FireVerdict, JobKey, JobQuery,
-    JobWrite, Jobs, Moved, Page, Path, PlannedJob, Pruned, Pulse, Put, Reads, Records, Replay, Retention,
-    RunningAttempt, ShardOwner, Skip, StoreStatus, Waiting, WaitingQuery,
+    Deferral, DueQuery, ExecutionPage, ExecutionQuery, Expected, Extended, Extension, FireBatch, FireVerdict, JobKey,
+    JobQuery, JobWrite, Jobs, Moved, Page, Path, PlannedJob, Pruned, Pulse, Put, Reads, Record, RecordKey, RecordQuery,
+    Records, Replay, Retention, RunningAttempt, ShardOwner, Skip, StoreStatus, Stored, Waiting, WaitingQuery,
 };
 use campanile_model::time::Timestamp;
 use checkpointer::Checkpointer;
@@ -461,7 +460,7 @@ impl Path for SqliteStore {
         limit: usize,
     ) -> Result<Vec<(Delivery, Endpoint)>> {
         let except = except.to_vec();
-        self.readers.run(move |c| outbox::load(c, endpoints::list_all(c)?, (now, &except), limit)).await
+        self.readers.run(move |c| outbox::load(c, records::list_endpoints(c)?, (now, &except), limit)).await
     }
 
     async fn settle_deliveries(&self, tried: Vec<Tried>) -> Result<()> {
@@ -594,56 +593,29 @@ impl Reads for SqliteStore {
 
 #[async_trait::async_trait]
 impl Records for SqliteStore {
-    async fn put_capacity(&self, capacity: Capacity) -> Result<()> {
-        self.writer.step(Step("put_capacity"), 1, move |c| capacities::put(c, &capacity)).await
+    async fn put_record(&self, record: Record, expected: Option<Expected>) -> Result<bool> {
+        let row = Row::of(&record)?;
+        self.writer.step(put_step(row.key.kind), 1, move |c| records::put(c, &row, expected)).await
     }
 
-    async fn delete_capacity(&self, tenant: TenantId, scope: Scope, name: &str) -> Result<bool> {
-        let name = name.to_owned();
-        self.writer.step(Step("delete_capacity"), 1, move |c| capacities::delete(c, tenant, scope, &name)).await
+    async fn get_record(&self, key: &RecordKey) -> Result<Option<Stored>> {
+        let key = key.clone();
+        self.readers.run(move |c| records::get(c, &key)).await
     }
 
-    async fn list_capacities(&self, tenant: Option<TenantId>) -> Result<Vec<Capacity>> {
-        self.readers.run(move |c| capacities::list(c, tenant)).await
+    async fn list_records(&self, query: &RecordQuery) -> Result<Page<Stored>> {
+        let query = query.clone();
+        self.readers.run(move |c| records::list(c, &query)).await
     }
 
-    async fn put_operation(&self, operation: Operation, expected: Option<OperationState>) -> Result<bool> {
-        self.writer.step(Step("put_operation"), 1, move |c| operations::put(c, &operation, expected)).await
-    }
-
-    async fn get_operation(&self, tenant: TenantId, id: OperationId) -> Result<Option<Operation>> {
-        self.readers.run(move |c| operations::get(c, tenant, id)).await
-    }
-
-    async fn list_operations(
-        &self,
-        tenant: TenantId,
-        before: Option<OperationId>,
-        limit: usize,
-    ) -> Result<Page<Operation>> {
-        self.readers.run(move |c| operations::list(c, tenant, before, limit)).await
-    }
-
-    async fn load_operations(&self, limit: usize) -> Result<Vec<Operation>> {
-        self.readers.run(move |c| operations::load(c, limit)).await
-    }
-
-    async fn put_endpoint(&self, endpoint: Endpoint) -> Result<()> {
-        self.writer.step(Step("put_endpoint"), 1, move |c| endpoints::put(c, &endpoint)).await
-    }
-
-    async fn delete_endpoint(&self, tenant: TenantId, id: EndpointId) -> Result<bool> {
+    async fn delete_record(&self, key: &RecordKey) -> Result<bool> {
         loop {
-            if let Some(was_there) =
-                self.writer.step(Step("delete_endpoint"), 1, move |c| endpoints::delete(c, tenant, id)).await?
-            {
+            let key = key.clone();
+            let step = self.writer.step(delete_step(key.kind), 1, move |c| records::delete(c, &key));
+            if let Some(was_there) = step.await? {
                 return Ok(was_there);
             }
         }
-    }
-
-    async fn list_endpoints(&self, tenant: TenantId) -> Result<Vec<Endpoint>> {
-        self.readers.run(move |c| endpoints::list(c, tenant)).await
     }
 }
 

@@ -146,15 +146,3 @@ CREATE TABLE logs (
     message      TEXT NOT NULL,
     PRIMARY KEY (execution_id, seq)
 ) STRICT, WITHOUT ROWID;
-
--- Limits of pools (scope 0) and targets (scope 1).
-CREATE TABLE capacities (
-    tenant           INTEGER NOT NULL,
-    scope            INTEGER NOT NULL,
-    name             TEXT NOT NULL,
-    slots            INTEGER,
-    per_second_milli INTEGER,
-    paused           INTEGER NOT NULL,
-    updated_at       INTEGER NOT NULL,
-    PRIMARY KEY (tenant, scope, name)
-) STRICT, WITHOUT ROWID;

@@ -181,7 +181,7 @@ pub async fn deliveries_rollups_and_skips_go_by_age(store: Fixture) {
         paused: false,
         created_at: g::START,
     };
-    store.put_endpoint(endpoint.clone()).await.unwrap();
+    store.put_record(endpoint.clone().into(), None).await.unwrap();
     let fires: Vec<_> = (0..4).map(|i| g::fire(&job, g::at(i))).collect();
     store.fired(fires.clone()).await;
     for (i, fire) in fires.iter().enumerate() {
