@@ -1,4 +1,4 @@
-//! What must be done now and then: limits, expectations and keys, when the pulse says so; retention and counters in a loop of
+//! What must be done now and then: limits and expectations, when the pulse says so; retention and counters in a loop of
 //! their own, because deleting and comparing may take long. Everything is decided in the store's transactions, so that it
 //! does no harm when two nodes do it side by side.
 
@@ -10,8 +10,6 @@ use campanile_model::store::{RecordKind, Retention, list_all};
 use campanile_model::{Result, Timestamp, limits};
 use tokio::sync::watch;
 
-/// Idempotency keys forgotten at once.
-const FORGET_MAX: usize = 10_000;
 /// Watches ended at once.
 const WATCHES_MAX: usize = 1_000;
 /// Executions deleted by one transaction: short, so that nobody waits for it.
@@ -65,11 +63,6 @@ pub async fn refresh(ctx: &Context) -> Result<bool> {
     let called = ctx.gate.refresh(&capacities, &counts, ctx.clock.now());
     worker::publish(ctx, called).await;
     Ok(counted)
-}
-
-/// Forgets idempotency keys whose time is over.
-pub async fn forget_keys(ctx: &Context, now: Timestamp) -> Result<()> {
-    ctx.store.forget_keys(now, FORGET_MAX).await.map(|_| ())
 }
 
 /// Ends watches whose instant has come.

@@ -19,7 +19,8 @@ use campanile_model::store::{
     Answer, Applied, CancelBatch, Cancelled, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DeadGroup,
     Deferral, DueQuery, ExecutionPage, ExecutionQuery, Expected, Extended, Extension, FireBatch, FireVerdict, JobKey,
     JobQuery, JobWrite, Jobs, Moved, Page, Path, PlannedJob, Pruned, Pulse, Put, Reads, Record, RecordKey, RecordQuery,
-    Records, Replay, Retention, RunningAttempt, ShardOwner, Skip, StoreStatus, Stored, Waiting, WaitingQuery,
+    Records, Replay, Retention, RunningAttempt, RunningQuery, ShardOwner, Skip, StoreStatus, Stored, Waiting,
+    WaitingQuery,
 };
 use campanile_model::time::Timestamp;
 use std::fmt::Debug;
@@ -262,16 +263,8 @@ impl Path for SimStore {
         self.write("complete", async move { s.complete(completions).await }, judge).await
     }
 
-    async fn load_running(&self, executions: &[ExecutionId]) -> Result<Vec<Option<RunningAttempt>>> {
-        self.read("load_running", self.world.store.load_running(executions)).await
-    }
-
-    async fn load_expired(&self, now: Timestamp, limit: usize) -> Result<Vec<RunningAttempt>> {
-        self.read("load_expired", self.world.store.load_expired(now, limit)).await
-    }
-
-    async fn load_orphans(&self, live_nodes: &[String], limit: usize) -> Result<Vec<RunningAttempt>> {
-        self.read("load_orphans", self.world.store.load_orphans(live_nodes, limit)).await
+    async fn load_running(&self, query: &RunningQuery) -> Result<Vec<RunningAttempt>> {
+        self.read("load_running", self.world.store.load_running(query)).await
     }
 
     async fn cancel(&self, batch: CancelBatch) -> Result<Cancelled> {
@@ -322,11 +315,6 @@ impl Path for SimStore {
     async fn prune(&self, retention: &Retention, now: Timestamp, limit: usize) -> Result<Pruned> {
         let (s, retention) = (self.world.store.clone(), retention.clone());
         self.write("prune", async move { s.prune(&retention, now, limit).await }, |_| {}).await
-    }
-
-    async fn forget_keys(&self, now: Timestamp, limit: usize) -> Result<usize> {
-        let s = self.world.store.clone();
-        self.write("forget_keys", async move { s.forget_keys(now, limit).await }, |_| {}).await
     }
 
     async fn reconcile(&self) -> Result<u64> {

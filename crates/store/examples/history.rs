@@ -222,7 +222,7 @@ async fn upkeep(store: &SqliteStore, executions: usize, jobs: usize) -> Result<(
         let call = Instant::now();
         let write = async {
             let begun = Instant::now();
-            store.forget_keys(now, 1).await.map(|_| begun.elapsed())
+            store.mark_zone_database("measured").await.map(|()| begun.elapsed())
         };
         let (one, write) = tokio::join!(store.prune(&retention, now, 500), write);
         let one = one?;

@@ -49,13 +49,8 @@ pub trait Path: Send + Sync + 'static {
     /// An event that leads to another attempt is refused (`Stale` in `Running`) when the attempt was asked to stop meanwhile:
     /// the caller had not seen that, and reads again.
     async fn complete(&self, completions: Vec<Completion>) -> Result<Moved>;
-    /// Reads the running attempts of these executions.
-    async fn load_running(&self, executions: &[ExecutionId]) -> Result<Vec<Option<RunningAttempt>>>;
-    /// Reads running attempts of runners that are no nodes, and whose lease ended before `now`; earliest first.
-    async fn load_expired(&self, now: Timestamp, limit: usize) -> Result<Vec<RunningAttempt>>;
-    /// Reads running attempts of nodes that are not in `live_nodes`. A node runs its attempts as long as it lives, by its own
-    /// monotonic clock, whatever their lease says.
-    async fn load_orphans(&self, live_nodes: &[String], limit: usize) -> Result<Vec<RunningAttempt>>;
+    /// Reads running attempts, with what is needed to end them.
+    async fn load_running(&self, query: &RunningQuery) -> Result<Vec<RunningAttempt>>;
     /// Cancels executions and fires that have not come. An answer to remember is remembered with it, if every one of them
     /// is cancelled or asked to stop by this.
     async fn cancel(&self, batch: CancelBatch) -> Result<Cancelled>;
@@ -83,12 +78,11 @@ pub trait Path: Send + Sync + 'static {
     async fn settle_deliveries(&self, tried: Vec<Tried>) -> Result<()>;
     /// Has a delivery tried again from the start; says whether there is one.
     async fn replay_delivery(&self, tenant: TenantId, endpoint: EndpointId, seq: u64, now: Timestamp) -> Result<bool>;
-    /// Deletes what is older than its retention, in one short transaction of at most `limit` rows, and says whether there is
-    /// more. A store that keeps a day's executions together may drop all of them at once. Only final executions, with everything that hangs on them; rollups, skips, deliveries. An execution is kept while
+    /// Deletes what is older than its retention, in short transactions of at most `limit` rows, and says whether there is
+    /// more: final executions, with everything that hangs on them; rollups, skips, deliveries; idempotency keys that have
+    /// expired. A store that keeps a day's executions together may drop all of them at once. An execution is kept while
     /// its job's cursor has not passed it: a start from there would make it again.
     async fn prune(&self, retention: &Retention, now: Timestamp, limit: usize) -> Result<Pruned>;
-    /// Forgets idempotency keys that expired before `now`; at most `limit`.
-    async fn forget_keys(&self, now: Timestamp, limit: usize) -> Result<usize>;
     /// Compares the counters with the rows, in one snapshot, and corrects what has drifted; says by how much in all.
     async fn reconcile(&self) -> Result<u64>;
 }
@@ -100,14 +94,12 @@ pub struct Pulse {
     pub changes: ChangeSeq,
     /// Another number whenever limits of pools or targets were written.
     pub limits: u64,
-    /// Leases of external workers have ended: `load_expired`.
+    /// Leases of external workers have ended: `load_running`.
     pub expired: bool,
     /// Pauses are over: `load_resumable`.
     pub resumable: bool,
     /// The instants of watches have come: `break_watches`.
     pub watches: bool,
-    /// Idempotency keys have expired: `forget_keys`.
-    pub keys: bool,
     /// Operations are at work: `list_records`.
     pub operations: bool,
     /// Deliveries wait and are due: `load_deliveries`. Endpoints that are paused may be among them.
@@ -517,6 +509,28 @@ pub struct Moved {
     /// claim or a fire before this gave them their turn. Retries are not among them: who completes knows them. Should
     /// nobody ask, the reaper finds them: they are overdue and in nobody's queue.
     pub ready: Vec<Waiting>,
+}
+
+/// Which running attempts to load.
+#[derive(Clone, Debug)]
+pub enum RunningQuery {
+    /// Those of these executions, in their order; what does not run is missing.
+    Of(Vec<ExecutionId>),
+    /// Those of runners that are no nodes, and whose lease ended before `now`; earliest first.
+    Expired {
+        /// Now.
+        now: Timestamp,
+        /// At most this many.
+        limit: usize,
+    },
+    /// Those of nodes that are not in `live_nodes`. A node runs its attempts as long as it lives, by its own monotonic clock,
+    /// whatever their lease says.
+    Orphans {
+        /// Who is alive.
+        live_nodes: Arc<[String]>,
+        /// At most this many.
+        limit: usize,
+    },
 }
 
 /// A running attempt, with what is needed to end it.

@@ -66,7 +66,8 @@ use campanile_model::store::{
     Answer, Applied, CancelBatch, Cancelled, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DeadGroup,
     Deferral, DueQuery, ExecutionPage, ExecutionQuery, Expected, Extended, Extension, FireBatch, FireVerdict, JobKey,
     JobQuery, JobWrite, Jobs, Moved, Page, Path, PlannedJob, Pruned, Pulse, Put, Reads, Record, RecordKey, RecordQuery,
-    Records, Replay, Retention, RunningAttempt, ShardOwner, Skip, StoreStatus, Stored, Waiting, WaitingQuery,
+    Records, Replay, Retention, RunningAttempt, RunningQuery, ShardOwner, Skip, StoreStatus, Stored, Waiting,
+    WaitingQuery,
 };
 use campanile_model::time::Timestamp;
 use campanile_pg::{Done, Listener, Pool, Target};
@@ -271,16 +272,12 @@ impl Path for PostgresStore {
         Ok(moved)
     }
 
-    async fn load_running(&self, executions: &[ExecutionId]) -> Result<Vec<Option<RunningAttempt>>> {
-        self.told(reads::load_running(&self.pool, executions).await)
-    }
-
-    async fn load_expired(&self, now: Timestamp, limit: usize) -> Result<Vec<RunningAttempt>> {
-        self.told(reads::load_expired(&self.pool, now, limit).await)
-    }
-
-    async fn load_orphans(&self, live_nodes: &[String], limit: usize) -> Result<Vec<RunningAttempt>> {
-        self.told(reads::load_orphans(&self.pool, live_nodes, limit).await)
+    async fn load_running(&self, query: &RunningQuery) -> Result<Vec<RunningAttempt>> {
+        self.told(match query {
+            RunningQuery::Of(ids) => reads::load_running(&self.pool, ids).await,
+            RunningQuery::Expired { now, limit } => reads::load_expired(&self.pool, *now, *limit).await,
+            RunningQuery::Orphans { live_nodes, limit } => reads::load_orphans(&self.pool, live_nodes, *limit).await,
+        })
     }
 
     async fn cancel(&self, batch: CancelBatch) -> Result<Cancelled> {
@@ -361,14 +358,14 @@ impl Path for PostgresStore {
     }
 
     async fn prune(&self, retention: &Retention, now: Timestamp, limit: usize) -> Result<Pruned> {
-        prune::prune(&self.pool, self.locks, &self.pruning, retention, now, limit).await
-    }
-
-    async fn forget_keys(&self, now: Timestamp, limit: usize) -> Result<usize> {
-        Step("forget_keys").before_commit();
-        let forgotten = self.told(keys::forget(&self.pool, now, limit).await)?;
-        Step("forget_keys").after_commit();
-        Ok(forgotten)
+        if limit == 0 {
+            return Ok(Pruned::default());
+        }
+        let mut pruned = prune::prune(&self.pool, self.locks, &self.pruning, retention, now, limit).await?;
+        let left = limit.saturating_sub(pruned.executions + pruned.others);
+        let keys = self.told(keys::forget(&self.pool, now, left).await)?;
+        (pruned.others, pruned.more) = (pruned.others + keys, pruned.more || keys == left);
+        Ok(pruned)
     }
 
     async fn reconcile(&self) -> Result<u64> {

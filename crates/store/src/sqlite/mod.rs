@@ -69,7 +69,8 @@ use campanile_model::store::{
     Answer, Applied, CancelBatch, Cancelled, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DeadGroup,
     Deferral, DueQuery, ExecutionPage, ExecutionQuery, Expected, Extended, Extension, FireBatch, FireVerdict, JobKey,
     JobQuery, JobWrite, Jobs, Moved, Page, Path, PlannedJob, Pruned, Pulse, Put, Reads, Record, RecordKey, RecordQuery,
-    Records, Replay, Retention, RunningAttempt, ShardOwner, Skip, StoreStatus, Stored, Waiting, WaitingQuery,
+    Records, Replay, Retention, RunningAttempt, RunningQuery, ShardOwner, Skip, StoreStatus, Stored, Waiting,
+    WaitingQuery,
 };
 use campanile_model::time::Timestamp;
 use checkpointer::Checkpointer;
@@ -402,18 +403,17 @@ impl Path for SqliteStore {
         Ok(moved)
     }
 
-    async fn load_running(&self, executions: &[ExecutionId]) -> Result<Vec<Option<RunningAttempt>>> {
-        let ids = executions.to_vec();
-        self.readers.run(move |c| leases::load_running(c, &ids)).await
-    }
-
-    async fn load_expired(&self, now: Timestamp, limit: usize) -> Result<Vec<RunningAttempt>> {
-        self.readers.run(move |c| leases::load_expired(c, now, limit)).await
-    }
-
-    async fn load_orphans(&self, live_nodes: &[String], limit: usize) -> Result<Vec<RunningAttempt>> {
-        let live_nodes = live_nodes.iter().cloned().collect();
-        self.readers.run(move |c| leases::load_orphans(c, &live_nodes, limit)).await
+    async fn load_running(&self, query: &RunningQuery) -> Result<Vec<RunningAttempt>> {
+        let query = query.clone();
+        self.readers
+            .run(move |c| match &query {
+                RunningQuery::Of(ids) => Ok(leases::load_running(c, ids)?.into_iter().flatten().collect()),
+                RunningQuery::Expired { now, limit } => leases::load_expired(c, *now, *limit),
+                RunningQuery::Orphans { live_nodes, limit } => {
+                    leases::load_orphans(c, &live_nodes.iter().cloned().collect(), *limit)
+                }
+            })
+            .await
     }
 
     async fn cancel(&self, batch: CancelBatch) -> Result<Cancelled> {
@@ -487,15 +487,18 @@ impl Path for SqliteStore {
         });
         let found = found.await?;
         let progress = found.progress.clone();
-        let (pruned, all) = self.writer.step(Step("prune"), limit, move |c| prune::delete(c, &order, &found)).await?;
+        let delete = move |c: &Connection| {
+            let (mut pruned, all) = prune::delete(c, &order, &found)?;
+            let left = limit.saturating_sub(pruned.executions + pruned.others);
+            let keys = keys::forget(c, now, left)?;
+            (pruned.others, pruned.more) = (pruned.others + keys, pruned.more || keys == left);
+            Ok((pruned, all))
+        };
+        let (pruned, all) = self.writer.step(Step("prune"), limit, delete).await?;
         if all {
             *self.pruned.lock() = progress;
         }
         Ok(pruned)
-    }
-
-    async fn forget_keys(&self, now: Timestamp, limit: usize) -> Result<usize> {
-        self.writer.step(Step("forget_keys"), limit, move |c| keys::forget(c, now, limit)).await
     }
 
     async fn reconcile(&self) -> Result<u64> {

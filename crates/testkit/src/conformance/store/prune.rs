@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 const DAY_MS: u64 = 86_400_000;
 
 /// Keeps everything but what the rules say.
-fn retention(states: &[Keep]) -> Retention {
+pub(super) fn retention(states: &[Keep]) -> Retention {
     Retention { states: states.to_vec(), rollups_ms: u64::MAX, deliveries_ms: u64::MAX, skips_ms: u64::MAX }
 }
 

@@ -7,7 +7,6 @@ SELECT (SELECT value FROM counters WHERE name = 'change_seq'),
                WHERE state = 2 AND wake_at < ?1 AND (worker IS NULL OR substr(worker, 1, length(?2)) <> ?2)),
        EXISTS (SELECT 1 FROM jobs WHERE paused_until IS NOT NULL AND paused_until <= ?1 AND state = ?3),
        EXISTS (SELECT 1 FROM watches WHERE due_at <= ?1) OR EXISTS (SELECT 1 FROM success_watches WHERE due_at <= ?1),
-       EXISTS (SELECT 1 FROM idempotency WHERE expires_at < ?1),
        EXISTS (SELECT 1 FROM records WHERE at_work = 1),
        EXISTS (SELECT 1 FROM records AS p CROSS JOIN outbox AS o ON o.endpoint_id = unhex(p.id)
                WHERE p.kind = 2 AND o.state = 0 AND o.next_at <= ?1 AND NOT p.paused)
