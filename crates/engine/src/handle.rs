@@ -24,8 +24,8 @@ use campanile_model::queue::{Depth, PoolDepth};
 use campanile_model::schedule::zone_database_version;
 use campanile_model::store::{
     Answer, Applied, CancelBatch, CancelTarget, CancelVerdict, ExecutionQuery, Extended, Fire, FireBatch, FireVerdict,
-    Idempotency, JobKey, Page, Reads, Record, RecordKey, RecordKind, Replay, ShardOwner, StoreStatus, Waiting,
-    list_all,
+    Idempotency, JobKey, Page, RECORDS_PAGE, Reads, Record, RecordKey, RecordKind, RecordQuery, Replay, ShardOwner,
+    StoreStatus, Waiting, list_all,
 };
 use campanile_model::{
     EndpointId, Error, ExecutionId, FieldError, Kind, OperationId, Result, TenantId, Timestamp, limits,
@@ -341,7 +341,7 @@ impl Handle {
 
     /// The limits of pools or targets.
     pub async fn capacities(&self, tenant: TenantId, scope: Scope) -> Result<Vec<Capacity>> {
-        list_all(&*self.ctx.store, scope.into(), Some(tenant)).await
+        list_all(&*self.ctx.store, RecordQuery::new(scope.into(), Some(tenant), RECORDS_PAGE)).await
     }
 
     /// Sets the limits of a pool or target; they hold when this returns.
@@ -349,8 +349,8 @@ impl Handle {
         let tenant = capacity.tenant;
         let record = Record::Limits(capacity);
         if self.ctx.store.get_record(&record.key()).await?.is_none() {
-            let pools = self.capacities(tenant, Scope::Pool).await?.len();
-            if pools + self.capacities(tenant, Scope::Target).await?.len() >= limits::CAPACITIES_MAX {
+            let known = RecordQuery::limits(Some(tenant), limits::CAPACITIES_MAX);
+            if self.ctx.store.list_records(&known).await?.items.len() >= limits::CAPACITIES_MAX {
                 let message = format!("there are {} pools and targets with limits already", limits::CAPACITIES_MAX);
                 return Err(Error::new(Kind::Conflict, message).with_code("capacities_too_many"));
             }
@@ -471,7 +471,7 @@ impl Handle {
 
     /// All endpoints, in the order of their ids.
     pub async fn endpoints(&self, tenant: TenantId) -> Result<Vec<Endpoint>> {
-        list_all(&*self.ctx.store, RecordKind::Endpoint, Some(tenant)).await
+        list_all(&*self.ctx.store, RecordQuery::new(RecordKind::Endpoint, Some(tenant), RECORDS_PAGE)).await
     }
 
     /// Makes an endpoint; its URL is checked by the rules for webhooks.

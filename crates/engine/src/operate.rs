@@ -218,7 +218,7 @@ pub async fn list(
     before: Option<OperationId>,
     limit: usize,
 ) -> Result<Page<Operation>> {
-    let before = before.map(|id| (tenant, id.to_digits()));
+    let before = before.map(|id| RecordKey::new(RecordKind::Operation, tenant, id.to_digits()));
     let query = RecordQuery { before, ..RecordQuery::new(RecordKind::Operation, Some(tenant), limit) };
     let page = ctx.store.list_records(&query).await?;
     let items = page.items.into_iter().map(Stored::into_inner).collect::<Result<_>>()?;

@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::fire::stopped;
 use crate::worker;
 use campanile_model::capacity::{Capacity, Scope};
-use campanile_model::store::{RecordKind, Retention, list_all};
+use campanile_model::store::{RECORDS_PAGE, RecordQuery, Retention, list_all};
 use campanile_model::{Result, Timestamp, limits};
 use tokio::sync::watch;
 
@@ -56,8 +56,7 @@ pub async fn run_slow(ctx: Context, mut stop: watch::Receiver<bool>) {
 
 /// Tells the gate what the limits are, and what runs against them. Says whether anything is limited by what runs.
 pub async fn refresh(ctx: &Context) -> Result<bool> {
-    let mut capacities: Vec<Capacity> = list_all(&*ctx.store, RecordKind::Pool, None).await?;
-    capacities.extend(list_all::<Capacity>(&*ctx.store, RecordKind::Target, None).await?);
+    let capacities: Vec<Capacity> = list_all(&*ctx.store, RecordQuery::limits(None, RECORDS_PAGE)).await?;
     let counted = capacities.iter().any(|capacity| capacity.scope == Scope::Pool && capacity.slots.is_some());
     let counts = if counted { ctx.store.counts(None).await? } else { Vec::new() };
     let called = ctx.gate.refresh(&capacities, &counts, ctx.clock.now());

@@ -11,7 +11,7 @@ use campanile_model::fault::Step;
 use campanile_model::ids::{EndpointId, JobId, OperationId};
 use campanile_model::notify::{Endpoint, EventKind};
 use campanile_model::operation::{Operation, OperationKind, OperationState};
-use campanile_model::store::{Record, RecordKey, RecordKind};
+use campanile_model::store::{Record, RecordKey, RecordKind, RecordQuery};
 use campanile_model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +34,15 @@ impl Row {
             Record::Operation(_) => (None, false, 0),
         };
         Ok(Self { key: record.key(), body: encode(record)?, slots, paused, events, at_work: record.is_at_work() })
+    }
+}
+
+/// Where a list starts: before the record that it names, or before whatever comes after those that it may name.
+pub(crate) fn position(query: &RecordQuery) -> (i16, i64, &str) {
+    let tenant = query.tenant.map_or(i64::MAX, |tenant| i64::from(tenant.0) + 1);
+    match &query.before {
+        Some(key) => (i16::from(key.kind.code()), i64::from(key.tenant.0), &key.id),
+        None => (i16::from(query.kinds.end().code()), tenant, ""),
     }
 }
 

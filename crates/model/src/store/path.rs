@@ -19,6 +19,8 @@ use std::sync::Arc;
 /// The path of an execution, from the job that is due to the row that is pruned.
 #[async_trait::async_trait]
 pub trait Path: Send + Sync + 'static {
+    // The owner of shards.
+
     /// What there is to do at `now`: one short look, so that a node with nothing to do asks for nothing else.
     async fn pulse(&self, now: Timestamp) -> Result<Pulse>;
     /// Waits until another node may have written jobs. A doorbell: it may ring for nothing, and may be missed. Never, where there
@@ -38,6 +40,9 @@ pub trait Path: Send + Sync + 'static {
     async fn advance(&self, fences: Arc<[ShardFence]>, cursors: Vec<CursorMove>) -> Result<()>;
     /// Reads executions that wait (pending, retrying) with `wake_at` before `query.before`, in the order of (wake_at, id).
     async fn load_waiting(&self, query: &WaitingQuery) -> Result<Vec<Waiting>>;
+
+    // Runners.
+
     /// Starts attempts: grants a fence and a lease, or says why not. Stale executions are discarded on the way, overlaps
     /// decided (`overlap::decide`), slots of pools counted; all in one transaction, judged in the order of the batch.
     async fn claim(&self, claims: Vec<Claim>) -> Result<Vec<Claimed>>;
@@ -51,6 +56,9 @@ pub trait Path: Send + Sync + 'static {
     async fn complete(&self, completions: Vec<Completion>) -> Result<Moved>;
     /// Reads running attempts, with what is needed to end them.
     async fn load_running(&self, query: &RunningQuery) -> Result<Vec<RunningAttempt>>;
+
+    // Operators.
+
     /// Cancels executions and fires that have not come. An answer to remember is remembered with it, if every one of them
     /// is cancelled or asked to stop by this.
     async fn cancel(&self, batch: CancelBatch) -> Result<Cancelled>;
@@ -64,6 +72,9 @@ pub trait Path: Send + Sync + 'static {
         note: &str,
         now: Timestamp,
     ) -> Result<Vec<Applied>>;
+
+    // Notifications.
+
     /// Ends watches whose instant has come: one transaction writes their events and answers with them.
     async fn break_watches(&self, now: Timestamp, limit: usize) -> Result<Vec<Broken>>;
     /// Reads deliveries that wait and are due, with their endpoints that are not paused and not in `except`, in the order of
@@ -78,6 +89,9 @@ pub trait Path: Send + Sync + 'static {
     async fn settle_deliveries(&self, tried: Vec<Tried>) -> Result<()>;
     /// Has a delivery tried again from the start; says whether there is one.
     async fn replay_delivery(&self, tenant: TenantId, endpoint: EndpointId, seq: u64, now: Timestamp) -> Result<bool>;
+
+    // Upkeep.
+
     /// Deletes what is older than its retention, in short transactions of at most `limit` rows, and says whether there is
     /// more: final executions, with everything that hangs on them; rollups, skips, deliveries; idempotency keys that have
     /// expired. A store that keeps a day's executions together may drop all of them at once. An execution is kept while

@@ -10,6 +10,7 @@ use crate::error::{Error, Kind, Result};
 use crate::ids::TenantId;
 use crate::notify::Endpoint;
 use crate::operation::{Operation, OperationState};
+use std::ops::RangeInclusive;
 
 /// Small things that people write down.
 #[async_trait::async_trait]
@@ -18,7 +19,7 @@ pub trait Records: Send + Sync + 'static {
     async fn put_record(&self, record: Record, expected: Option<Expected>) -> Result<bool>;
     /// Reads a record.
     async fn get_record(&self, key: &RecordKey) -> Result<Option<Stored>>;
-    /// Lists records of one kind, by tenant and id, the last ones first.
+    /// Lists records by kind, tenant and id, the last ones first.
     async fn list_records(&self, query: &RecordQuery) -> Result<Page<Stored>>;
     /// Forgets a record, and with an endpoint what waits for it; says whether there was one.
     async fn delete_record(&self, key: &RecordKey) -> Result<bool>;
@@ -130,14 +131,14 @@ impl Stored {
 /// Which records to list.
 #[derive(Clone, Debug)]
 pub struct RecordQuery {
-    /// Of which kind.
-    pub kind: RecordKind,
+    /// Of which kinds, by their codes.
+    pub kinds: RangeInclusive<RecordKind>,
     /// Whose; `None` is everybody's.
     pub tenant: Option<TenantId>,
     /// Only those that somebody has to go on with.
     pub at_work: bool,
-    /// Only before this position.
-    pub before: Option<(TenantId, String)>,
+    /// Only before this one.
+    pub before: Option<RecordKey>,
     /// At most this many.
     pub limit: usize,
 }
@@ -145,22 +146,27 @@ pub struct RecordQuery {
 impl RecordQuery {
     /// The records of one kind, of one tenant or of all.
     pub fn new(kind: RecordKind, tenant: Option<TenantId>, limit: usize) -> Self {
-        Self { kind, tenant, at_work: false, before: None, limit }
+        Self { kinds: kind..=kind, tenant, at_work: false, before: None, limit }
+    }
+
+    /// The limits of pools and targets, of one tenant or of all.
+    pub fn limits(tenant: Option<TenantId>, limit: usize) -> Self {
+        Self { kinds: RecordKind::Pool..=RecordKind::Target, ..Self::new(RecordKind::Pool, tenant, limit) }
     }
 }
 
-/// Reads all records of one kind, of one tenant or of all, in the order of tenant and id.
+/// Records that are read at once where all are wanted.
+pub const RECORDS_PAGE: usize = 1_000;
+
+/// Reads all records that match, page by page, in the order of kind, tenant and id.
 pub async fn list_all<T: TryFrom<Record, Error = Error>>(
     records: &(impl Records + ?Sized),
-    kind: RecordKind,
-    tenant: Option<TenantId>,
+    mut query: RecordQuery,
 ) -> Result<Vec<T>> {
-    /// Records read at once.
-    const PAGE: usize = 1_000;
-    let (mut all, mut query) = (Vec::new(), RecordQuery::new(kind, tenant, PAGE));
+    let mut all = Vec::new();
     loop {
         let page = records.list_records(&query).await?;
-        query.before = page.items.last().map(|last| last.record.key()).map(|key| (key.tenant, key.id));
+        query.before = page.items.last().map(|last| last.record.key());
         for stored in page.items {
             all.push(stored.into_inner()?);
         }

@@ -89,16 +89,17 @@ pub(super) async fn get(pool: &Pool, of: &RecordKey) -> Done<Option<Stored>> {
     found.first().map(|row| stored(&mut Columns::of(row))).transpose()
 }
 
-/// Lists records of one kind, the last ones first.
+/// Lists records, the last ones first.
 pub(super) async fn list(pool: &Pool, query: &RecordQuery) -> Done<Page<Stored>> {
-    let (tenant, id) = query.before.as_ref().map_or((i64::MAX, ""), |(tenant, id)| (i64::from(tenant.0), id));
+    let (kind, tenant, id) = records::position(query);
     let sql = match query.at_work {
         true => include_str!("sql/records/list_at_work.sql"),
         false => include_str!("sql/records/list.sql"),
     };
     let one_more = i64::try_from(query.limit).unwrap_or(i64::MAX).saturating_add(1);
-    let (kind, of) = (i16::from(query.kind.code()), query.tenant.map(|tenant| i64::from(tenant.0)));
-    let found = pool.query(sql, &[&kind, &of, &tenant, &id, &one_more]).await?;
+    let (first, last) = (i16::from(query.kinds.start().code()), i16::from(query.kinds.end().code()));
+    let of = query.tenant.map(|tenant| i64::from(tenant.0));
+    let found = pool.query(sql, &[&first, &last, &of, &kind, &tenant, &id, &one_more]).await?;
     let items = found.iter().take(query.limit).map(|row| stored(&mut Columns::of(row)));
     Ok(Page { items: items.collect::<Done<_>>()?, has_more: found.len() > query.limit })
 }

@@ -4,7 +4,7 @@
 use super::failure::{Done, Failure};
 use super::rows::Columns;
 use super::{counters, known};
-use crate::records::{Row, decode};
+use crate::records::{Row, decode, position};
 use campanile_model::ids::EndpointId;
 use campanile_model::notify::Endpoint;
 use campanile_model::store::{Expected, Page, RecordKey, RecordKind, RecordQuery, Stored};
@@ -67,16 +67,17 @@ pub(super) fn get(connection: &Connection, key: &RecordKey) -> Done<Option<Store
     Ok(read(get.query(params![key.kind.code(), key.tenant.0, key.id])?)?.pop())
 }
 
-/// Lists records of one kind, the last ones first.
+/// Lists records, the last ones first.
 pub(super) fn list(connection: &Connection, query: &RecordQuery) -> Done<Page<Stored>> {
-    let (tenant, id) = query.before.as_ref().map_or((i64::MAX, ""), |(tenant, id)| (i64::from(tenant.0), id));
+    let (kind, tenant, id) = position(query);
     let mut list = connection.prepare_cached(match query.at_work {
         true => include_str!("sql/records/list_at_work.sql"),
         false => include_str!("sql/records/list.sql"),
     })?;
     let one_more = i64::try_from(query.limit).unwrap_or(i64::MAX).saturating_add(1);
     let of = query.tenant.map(|tenant| tenant.0);
-    let mut items = read(list.query(params![query.kind.code(), of, tenant, id, one_more])?)?;
+    let (first, last) = (query.kinds.start().code(), query.kinds.end().code());
+    let mut items = read(list.query(params![first, last, of, kind, tenant, id, one_more])?)?;
     let has_more = items.len() > query.limit;
     items.truncate(query.limit);
     Ok(Page { items, has_more })

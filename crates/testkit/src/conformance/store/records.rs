@@ -125,10 +125,10 @@ pub async fn records_are_listed_last_ones_first(store: Fixture) {
         for limit in [1, 3, 7, 8, 10] {
             let (mut read, mut before) = (Vec::new(), None);
             loop {
-                let kind = RecordKind::Operation;
-                let page = store.list_records(&RecordQuery { kind, tenant, at_work, before, limit }).await.unwrap();
+                let of = RecordQuery::new(RecordKind::Operation, tenant, limit);
+                let page = store.list_records(&RecordQuery { at_work, before, ..of }).await.unwrap();
                 assert!(page.items.len() <= limit && (!page.has_more || page.items.len() == limit));
-                before = page.items.last().map(|last| last.record.key()).map(|key| (key.tenant, key.id));
+                before = page.items.last().map(|last| last.record.key());
                 read.extend(page.items.into_iter().map(|stored| stored.into_inner::<Operation>().unwrap()));
                 if !page.has_more {
                     break;
@@ -137,8 +137,24 @@ pub async fn records_are_listed_last_ones_first(store: Fixture) {
             assert_eq!(read, expected, "{tenant:?}, at work: {at_work}, limit {limit}");
         }
     }
-    let ascending: Vec<Operation> = list_all(&**store, RecordKind::Operation, Some(TenantId::DEFAULT)).await.unwrap();
+    let ascending: Vec<Operation> =
+        list_all(&**store, RecordQuery::new(RecordKind::Operation, Some(TenantId::DEFAULT), 2)).await.unwrap();
     assert_eq!(ascending, operations);
+    let target = Capacity { scope: Scope::Target, ..pool("a", Some(1), false) };
+    let limits = [
+        pool("a", None, false),
+        pool("b", None, true),
+        target,
+        Capacity { tenant: TenantId(2), ..pool("c", None, true) },
+    ];
+    for limits in &limits {
+        store.put_record(limits.clone().into(), None).await.unwrap();
+    }
+    for page in [1, 2, 10] {
+        let own = RecordQuery::limits(Some(TenantId::DEFAULT), page);
+        assert_eq!(list_all::<Capacity>(&**store, own).await.unwrap(), limits[..3], "pools, then targets");
+        assert_eq!(list_all::<Capacity>(&**store, RecordQuery::limits(None, page)).await.unwrap().len(), 4);
+    }
 }
 
 /// By kind and tenant; once.
