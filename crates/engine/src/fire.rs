@@ -199,7 +199,7 @@ impl Owner {
                     self.flushed(moves, answer);
                 }
                 () = self.bells.changed.notified() => self.poll_due_ms = 0,
-                () = self.ctx.store.rung() => self.poll_due_ms = 0,
+                () = self.ctx.store.wait_for_remote_change() => self.poll_due_ms = 0,
                 () = self.ctx.clock.sleep_ms(wait_ms) => {}
             }
         }

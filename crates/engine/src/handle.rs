@@ -24,7 +24,8 @@ use campanile_model::queue::{Depth, PoolDepth};
 use campanile_model::schedule::zone_database_version;
 use campanile_model::store::{
     Answer, Applied, CancelBatch, CancelTarget, CancelVerdict, ExecutionQuery, Extended, Fire, FireBatch, FireVerdict,
-    Idempotency, JobKey, Replay, ShardOwner, Store, StoreStatus, Waiting,
+    Idempotency, JobKey, Page, RECORDS_PAGE, Reads, Record, RecordKey, RecordKind, RecordQuery, Replay, ShardOwner,
+    StoreStatus, Waiting, list_all,
 };
 use campanile_model::{
     EndpointId, Error, ExecutionId, FieldError, Kind, OperationId, Result, TenantId, Timestamp, limits,
@@ -341,25 +342,27 @@ impl Handle {
 
     /// The limits of pools or targets.
     pub async fn capacities(&self, tenant: TenantId, scope: Scope) -> Result<Vec<Capacity>> {
-        let all = self.ctx.store.list_capacities(Some(tenant)).await?;
-        Ok(all.into_iter().filter(|capacity| capacity.scope == scope).collect())
+        list_all(&*self.ctx.store, RecordQuery::new(scope.into(), Some(tenant), RECORDS_PAGE)).await
     }
 
     /// Sets the limits of a pool or target; they hold when this returns.
     pub async fn put_capacity(&self, capacity: Capacity) -> Result<()> {
-        let known = self.ctx.store.list_capacities(Some(capacity.tenant)).await?;
-        let new = !known.iter().any(|known| (known.scope, &known.name) == (capacity.scope, &capacity.name));
-        if new && known.len() >= limits::CAPACITIES_MAX {
-            let message = format!("there are {} pools and targets with limits already", limits::CAPACITIES_MAX);
-            return Err(Error::new(Kind::Conflict, message).with_code("capacities_too_many"));
+        let tenant = capacity.tenant;
+        let record = Record::Limits(capacity);
+        if self.ctx.store.get_record(&record.key()).await?.is_none() {
+            let known = RecordQuery::limits(Some(tenant), limits::CAPACITIES_MAX);
+            if self.ctx.store.list_records(&known).await?.items.len() >= limits::CAPACITIES_MAX {
+                let message = format!("there are {} pools and targets with limits already", limits::CAPACITIES_MAX);
+                return Err(Error::new(Kind::Conflict, message).with_code("capacities_too_many"));
+            }
         }
-        self.ctx.store.put_capacity(capacity).await?;
+        self.ctx.store.put_record(record, None).await?;
         upkeep::refresh(&self.ctx).await.map(|_| ())
     }
 
     /// Forgets the limits of a pool or target.
     pub async fn delete_capacity(&self, tenant: TenantId, scope: Scope, name: &str) -> Result<bool> {
-        let deleted = self.ctx.store.delete_capacity(tenant, scope, name).await?;
+        let deleted = self.ctx.store.delete_record(&RecordKey::new(scope.into(), tenant, name)).await?;
         upkeep::refresh(&self.ctx).await?;
         Ok(deleted)
     }
@@ -411,7 +414,17 @@ impl Handle {
 
     /// One operation.
     pub async fn operation(&self, tenant: TenantId, id: OperationId) -> Result<Operation> {
-        operate::get(&self.ctx, tenant, id).await
+        Ok(operate::get(&self.ctx, tenant, id).await?.1)
+    }
+
+    /// A page of operations, newest first, before the one with this id.
+    pub async fn operations(
+        &self,
+        tenant: TenantId,
+        before: Option<OperationId>,
+        limit: usize,
+    ) -> Result<Page<Operation>> {
+        operate::list(&self.ctx, tenant, before, limit).await
     }
 
     /// Stops an operation; what it started goes on.
@@ -457,19 +470,29 @@ impl Handle {
 
     // Notifications.
 
+    /// All endpoints, in the order of their ids.
+    pub async fn endpoints(&self, tenant: TenantId) -> Result<Vec<Endpoint>> {
+        list_all(&*self.ctx.store, RecordQuery::new(RecordKind::Endpoint, Some(tenant), RECORDS_PAGE)).await
+    }
+
     /// Makes an endpoint; its URL is checked by the rules for webhooks.
     pub async fn put_endpoint(&self, endpoint: Endpoint) -> Result<Endpoint> {
         if let Err(message) = self.ctx.sender.check(&endpoint.url) {
             return Err(Error::invalid(vec![FieldError::new("/url", "url_invalid", message)]));
         }
-        let known = self.ctx.store.list_endpoints(endpoint.tenant).await?;
+        let known = self.endpoints(endpoint.tenant).await?;
         if known.len() >= limits::ENDPOINTS_MAX && !known.iter().any(|known| known.id == endpoint.id) {
             let message = format!("there are {} endpoints already", limits::ENDPOINTS_MAX);
             return Err(Error::new(Kind::Conflict, message).with_code("endpoints_too_many"));
         }
-        self.ctx.store.put_endpoint(endpoint.clone()).await?;
+        self.ctx.store.put_record(endpoint.clone().into(), None).await?;
         self.bells.deliveries.notify_one();
         Ok(endpoint)
+    }
+
+    /// Forgets an endpoint and what waits for it; says whether there was one.
+    pub async fn delete_endpoint(&self, tenant: TenantId, id: EndpointId) -> Result<bool> {
+        self.ctx.store.delete_record(&RecordKey::new(RecordKind::Endpoint, tenant, id.to_digits())).await
     }
 
     /// A new id for an endpoint.
@@ -500,9 +523,9 @@ impl Handle {
         found.ok_or_else(|| no_execution(execution))
     }
 
-    /// The store, for reads.
-    pub fn store(&self) -> &Arc<dyn Store> {
-        &self.ctx.store
+    /// What the store tells people, for those who only read.
+    pub fn reads(&self) -> Arc<dyn Reads> {
+        self.ctx.store.clone()
     }
 
     /// What time the engine thinks it is.

@@ -11,7 +11,7 @@ use crate::pulse::Bells;
 use campanile_model::execution::Execution;
 use campanile_model::lifecycle::State;
 use campanile_model::operation::{Operation, OperationKind, OperationState};
-use campanile_model::store::Applied;
+use campanile_model::store::{Applied, Expected, Page, RecordKey, RecordKind, RecordQuery, Stored};
 use campanile_model::{Error, ExecutionId, Kind, OperationId, Result, TenantId, Timestamp, limits};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -134,15 +134,15 @@ pub async fn run(ctx: Context, dispatcher: Dispatcher, bells: Arc<Bells>, mut st
     loop {
         let mut wait_ms = IDLE_MS;
         let operations = match ctx.duty.is_keeper() {
-            true => ctx.store.load_operations(limits::OPERATIONS_MAX).await,
+            true => at_work(&ctx).await,
             false => Ok(Vec::new()),
         };
         match operations {
             Ok(operations) => {
-                for operation in operations {
+                for (version, operation) in operations {
                     wait_ms = wait_ms.min(if operation.progress.len() > CROWDED_BYTES { CROWDED_MS } else { STEP_MS });
                     let id = operation.id;
-                    if let Err(error) = step(&ctx, &dispatcher, operation).await {
+                    if let Err(error) = step(&ctx, &dispatcher, version, operation).await {
                         ctx.metrics.store_errors.add(1);
                         tracing::warn!(%error, operation = %id, "an operation cannot go on; trying again");
                     }
@@ -167,7 +167,7 @@ pub async fn create(
     spec: &impl Serialize,
     progress: &Progress,
 ) -> Result<Operation> {
-    if ctx.store.load_operations(limits::OPERATIONS_MAX).await?.len() >= limits::OPERATIONS_MAX {
+    if at_work(ctx).await?.len() >= limits::OPERATIONS_MAX {
         let message = format!("{} operations are at work already; try again when one is done", limits::OPERATIONS_MAX);
         return Err(Error::new(Kind::Unavailable, message).with_code("operations_too_many"));
     }
@@ -183,27 +183,56 @@ pub async fn create(
         created_at: now,
         updated_at: now,
     };
-    ctx.store.put_operation(operation.clone(), None).await?;
+    ctx.store.put_record(operation.clone().into(), Some(Expected::Absent)).await?;
     Ok(operation)
 }
 
 /// Stops an operation; what it started goes on.
 pub async fn cancel(ctx: &Context, tenant: TenantId, id: OperationId) -> Result<Operation> {
-    let operation = get(ctx, tenant, id).await?;
-    let cancelled = Operation { state: OperationState::Cancelled, updated_at: ctx.clock.now(), ..operation };
-    if ctx.store.put_operation(cancelled.clone(), Some(OperationState::Running)).await? {
-        return Ok(cancelled);
+    loop {
+        let (version, operation) = get(ctx, tenant, id).await?;
+        if operation.state != OperationState::Running {
+            let message = format!("{id} is {} already", operation.state.as_str());
+            return Err(Error::new(Kind::Conflict, message).with_code("operation_final"));
+        }
+        let cancelled = Operation { state: OperationState::Cancelled, updated_at: ctx.clock.now(), ..operation };
+        // Refused when a step was written meanwhile.
+        if ctx.store.put_record(cancelled.clone().into(), Some(Expected::Version(version))).await? {
+            return Ok(cancelled);
+        }
     }
-    let state = get(ctx, tenant, id).await?.state;
-    Err(Error::new(Kind::Conflict, format!("{id} is {} already", state.as_str())).with_code("operation_final"))
 }
 
-/// One operation.
-pub async fn get(ctx: &Context, tenant: TenantId, id: OperationId) -> Result<Operation> {
-    let found = ctx.store.get_operation(tenant, id).await?;
-    found.ok_or_else(|| {
+/// One operation, and its version.
+pub async fn get(ctx: &Context, tenant: TenantId, id: OperationId) -> Result<(u32, Operation)> {
+    let found = ctx.store.get_record(&RecordKey::new(RecordKind::Operation, tenant, id.to_digits())).await?;
+    found.map(versioned).transpose()?.ok_or_else(|| {
         Error::new(Kind::NotFound, format!("no operation has the id {id}")).with_code("operation_not_found")
     })
+}
+
+/// A page of operations, newest first, before the one with this id.
+pub async fn list(
+    ctx: &Context,
+    tenant: TenantId,
+    before: Option<OperationId>,
+    limit: usize,
+) -> Result<Page<Operation>> {
+    let before = before.map(|id| RecordKey::new(RecordKind::Operation, tenant, id.to_digits()));
+    let query = RecordQuery { before, ..RecordQuery::new(RecordKind::Operation, Some(tenant), limit) };
+    let page = ctx.store.list_records(&query).await?;
+    let items = page.items.into_iter().map(Stored::into_inner).collect::<Result<_>>()?;
+    Ok(Page { items, has_more: page.has_more })
+}
+
+/// The operations of all tenants that are at work, with their versions.
+async fn at_work(ctx: &Context) -> Result<Vec<(u32, Operation)>> {
+    let query = RecordQuery { at_work: true, ..RecordQuery::new(RecordKind::Operation, None, limits::OPERATIONS_MAX) };
+    ctx.store.list_records(&query).await?.items.into_iter().rev().map(versioned).collect()
+}
+
+fn versioned(stored: Stored) -> Result<(u32, Operation)> {
+    Ok((stored.version, stored.into_inner()?))
 }
 
 /// How far an operation got, as it was stored.
@@ -212,7 +241,7 @@ pub fn progress_of(operation: &Operation) -> Result<Progress> {
 }
 
 /// One step of an operation.
-async fn step(ctx: &Context, dispatcher: &Dispatcher, operation: Operation) -> Result<()> {
+async fn step(ctx: &Context, dispatcher: &Dispatcher, version: u32, operation: Operation) -> Result<()> {
     let mut progress = progress_of(&operation)?;
     let before = progress.clone();
     look(ctx, operation.tenant, &mut progress).await?;
@@ -248,7 +277,7 @@ async fn step(ctx: &Context, dispatcher: &Dispatcher, operation: Operation) -> R
     }
     let updated = Operation { state, progress: text(&progress)?, updated_at: now, ..operation };
     // Refused when it was cancelled meanwhile.
-    ctx.store.put_operation(updated, Some(OperationState::Running)).await?;
+    ctx.store.put_record(updated.into(), Some(Expected::Version(version))).await?;
     Ok(())
 }
 

@@ -19,9 +19,10 @@ use campanile_model::fault::{Bug, planted};
 use campanile_model::lifecycle::State;
 use campanile_model::queue::{Dispatch, Receive};
 use campanile_model::store::{
-    Applied, AttemptFence, Claim, Claimed, Extended, Extension, Granted, Lease, RunningAttempt, Verdicts,
+    Applied, AttemptFence, Claim, Claimed, Extended, Extension, Granted, Lease, RunningAttempt, RunningQuery, Verdicts,
 };
 use campanile_model::{Error, ExecutionId, Kind, Result, TenantId, Timestamp, limits};
+use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::{oneshot, watch};
 
@@ -270,9 +271,9 @@ async fn give_back(ctx: &Context, dispatcher: &Dispatcher, pulled: Vec<Pulled>) 
     let now = ctx.clock.now();
     let ids: Vec<ExecutionId> = pulled.iter().map(|p| p.granted.fence.execution).collect();
     let released = async {
-        let running = ctx.store.load_running(&ids).await?;
+        let running = ctx.store.load_running(&RunningQuery::Of(ids)).await?;
         let mine = |fence: &AttemptFence| pulled.iter().any(|p| p.granted.fence == *fence);
-        let attempts = running.into_iter().flatten().filter(|attempt| mine(&attempt.fence));
+        let attempts = running.into_iter().filter(|attempt| mine(&attempt.fence));
         let finished = attempts.map(|attempt| Finished::of(attempt, Outcome::Released, now)).collect();
         complete::write_once(ctx, dispatcher, finished).await
     };
@@ -353,13 +354,15 @@ pub async fn finish(
 async fn running(ctx: &Context, ids: &[ExecutionId], remembered: bool) -> Result<Vec<Option<RunningAttempt>>> {
     let mut found = ctx.workers.take(ids);
     if !remembered {
-        return ctx.store.load_running(ids).await;
+        found.fill(None);
     }
-    let unknown: Vec<usize> = (0..ids.len()).filter(|&i| found[i].is_none()).collect();
+    let unknown: Vec<ExecutionId> =
+        ids.iter().zip(&found).filter(|(_, known)| known.is_none()).map(|(&id, _)| id).collect();
     if !unknown.is_empty() {
-        let asked: Vec<ExecutionId> = unknown.iter().map(|&i| ids[i]).collect();
-        for (i, attempt) in unknown.into_iter().zip(ctx.store.load_running(&asked).await?) {
-            found[i] = attempt;
+        let stored = ctx.store.load_running(&RunningQuery::Of(unknown)).await?;
+        let stored: HashMap<_, _> = stored.into_iter().map(|attempt| (attempt.fence.execution, attempt)).collect();
+        for (id, attempt) in ids.iter().zip(&mut found).filter(|(_, known)| known.is_none()) {
+            *attempt = stored.get(id).cloned();
         }
     }
     Ok(found)

@@ -79,8 +79,5 @@ async fn keep(ctx: &Context, bells: &Bells, pulse: Pulse, now: Timestamp) -> Res
     if pulse.watches {
         upkeep::watches(ctx, now).await?;
     }
-    if pulse.keys {
-        upkeep::forget_keys(ctx, now).await?;
-    }
     Ok(())
 }

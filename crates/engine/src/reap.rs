@@ -13,7 +13,7 @@ use crate::pulse::Bells;
 use campanile_model::action::Runner;
 use campanile_model::execution::{AttemptError, Outcome};
 use campanile_model::fault::{Bug, planted};
-use campanile_model::store::{RunningAttempt, WaitingQuery};
+use campanile_model::store::{RunningAttempt, RunningQuery, WaitingQuery};
 use campanile_model::{ExecutionId, Result, Timestamp, limits};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -49,7 +49,8 @@ pub async fn run(
         let reaped = async {
             // river#1258: there is a rescuer, and it does not come by.
             if expired && leases_count && keeper && !planted(Bug("rescuer-that-never-comes")) {
-                end(&ctx, ctx.store.load_expired(now, limits::WRITE_ITEMS_MAX).await?, now, &done).await;
+                let query = RunningQuery::Expired { now, limit: limits::WRITE_ITEMS_MAX };
+                end(&ctx, ctx.store.load_running(&query).await?, now, &done).await;
             }
             if mono >= orphans_due_ms && keeper && !planted(Bug("orphans_not_reaped")) {
                 orphans_due_ms = mono + ORPHANS_MS;
@@ -81,7 +82,8 @@ pub async fn run(
 
 /// Ends the attempts of nodes that are gone; says how many.
 async fn reap_orphans(ctx: &Context, now: Timestamp, done: &mpsc::Sender<Vec<Finished>>) -> Result<usize> {
-    let mut orphans = ctx.store.load_orphans(&ctx.duty.live_nodes(), limits::WRITE_ITEMS_MAX).await?;
+    let query = RunningQuery::Orphans { live_nodes: ctx.duty.live_nodes(), limit: limits::WRITE_ITEMS_MAX };
+    let mut orphans = ctx.store.load_running(&query).await?;
     if !orphans.is_empty() {
         // Asked after the attempts were read: a node that joined and claimed meanwhile is among them.
         let live: HashSet<String> = ctx.coordinator.members().await?.into_iter().map(|member| member.node).collect();

@@ -1,17 +1,15 @@
-//! What must be done now and then: limits, expectations and keys, when the pulse says so; retention and counters in a loop of
+//! What must be done now and then: limits and expectations, when the pulse says so; retention and counters in a loop of
 //! their own, because deleting and comparing may take long. Everything is decided in the store's transactions, so that it
 //! does no harm when two nodes do it side by side.
 
 use crate::context::Context;
 use crate::fire::stopped;
 use crate::worker;
-use campanile_model::capacity::Scope;
-use campanile_model::store::Retention;
+use campanile_model::capacity::{Capacity, Scope};
+use campanile_model::store::{RECORDS_PAGE, RecordQuery, Retention, list_all};
 use campanile_model::{Result, Timestamp, limits};
 use tokio::sync::watch;
 
-/// Idempotency keys forgotten at once.
-const FORGET_MAX: usize = 10_000;
 /// Watches ended at once.
 const WATCHES_MAX: usize = 1_000;
 /// Executions deleted by one transaction: short, so that nobody waits for it.
@@ -58,17 +56,12 @@ pub async fn run_slow(ctx: Context, mut stop: watch::Receiver<bool>) {
 
 /// Tells the gate what the limits are, and what runs against them. Says whether anything is limited by what runs.
 pub async fn refresh(ctx: &Context) -> Result<bool> {
-    let capacities = ctx.store.list_capacities(None).await?;
+    let capacities: Vec<Capacity> = list_all(&*ctx.store, RecordQuery::limits(None, RECORDS_PAGE)).await?;
     let counted = capacities.iter().any(|capacity| capacity.scope == Scope::Pool && capacity.slots.is_some());
     let counts = if counted { ctx.store.counts(None).await? } else { Vec::new() };
     let called = ctx.gate.refresh(&capacities, &counts, ctx.clock.now());
     worker::publish(ctx, called).await;
     Ok(counted)
-}
-
-/// Forgets idempotency keys whose time is over.
-pub async fn forget_keys(ctx: &Context, now: Timestamp) -> Result<()> {
-    ctx.store.forget_keys(now, FORGET_MAX).await.map(|_| ())
 }
 
 /// Ends watches whose instant has come.

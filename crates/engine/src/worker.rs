@@ -16,7 +16,7 @@ use campanile_model::job::POOL_LONG;
 use campanile_model::lifecycle::{Ended, State};
 use campanile_model::queue::{Dispatch, Receive};
 use campanile_model::retry::RetryPolicy;
-use campanile_model::store::{Claim, Claimed, CompletionOf, Deferral, Granted, Lease, Verdicts, Waiting};
+use campanile_model::store::{Claim, Claimed, CompletionOf, Deferral, Granted, Lease, RunningQuery, Verdicts, Waiting};
 use campanile_model::{ExecutionId, Timestamp, limits};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -357,15 +357,16 @@ async fn give_back(ctx: &Context, batch: &[Dispatch], verdicts: &[Claimed], done
     let runs = |verdict: &Claimed| matches!(verdict, Claimed::Stale { state: State::Running });
     let refused = batch.iter().zip(verdicts).filter(|(_, verdict)| runs(verdict));
     let ids: Vec<ExecutionId> = refused.map(|(dispatch, _)| dispatch.execution).collect();
-    let attempts = match persist(ctx, "read attempts again", || ctx.store.load_running(&ids)).await {
+    let (count, query) = (ids.len(), RunningQuery::Of(ids));
+    let attempts = match persist(ctx, "read attempts again", || ctx.store.load_running(&query)).await {
         Ok(attempts) => attempts,
         Err(error) => {
-            tracing::error!(%error, executions = ids.len(), "attempts that may have begun cannot be read");
+            tracing::error!(%error, executions = count, "attempts that may have begun cannot be read");
             return;
         }
     };
     let now = ctx.clock.now();
-    let ours = attempts.into_iter().flatten().filter(|attempt| {
+    let ours = attempts.into_iter().filter(|attempt| {
         attempt.worker == ctx.node && !ctx.running.knows(attempt.fence.execution, attempt.fence.fence)
     });
     let finished: Vec<Finished> = ours.map(|attempt| Finished::of(attempt, Outcome::Released, now)).collect();

@@ -50,7 +50,7 @@ macro_rules! points {
 pub const POINTS: &[&str] = points! {
     "put_jobs" "open_shards" "fire" "advance" "claim" "defer" "extend" "complete" "release" "cancel" "replay" "bury"
     "prune" "put_operation" "put_capacity" "delete_capacity" "put_endpoint" "delete_endpoint" "settle_deliveries"
-    "replay_delivery" "break_watches" "forget_keys" "mark_zone_database"
+    "replay_delivery" "break_watches" "mark_zone_database"
     ;
     "queue.publish.before" "queue.publish.after" "queue.take.before" "queue.take.after"
     "action.run.before" "action.run.after" "event.send.before" "event.send.after"

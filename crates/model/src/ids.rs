@@ -105,6 +105,17 @@ macro_rules! time_ordered_id {
             pub const fn from_bytes(bytes: [u8; 16]) -> Self {
                 Self(bytes)
             }
+
+            /// The bytes as 32 hexadecimal digits: the key of a record, which SQL can make of the bytes too.
+            pub fn to_digits(&self) -> String {
+                format!("{:032x}", u128::from_be_bytes(self.0))
+            }
+
+            /// An id from its digits.
+            pub fn from_digits(digits: &str) -> Option<Self> {
+                let bytes = u128::from_str_radix(digits, 16).ok()?.to_be_bytes();
+                (digits.len() == 32).then_some(Self(bytes))
+            }
         }
     };
 }

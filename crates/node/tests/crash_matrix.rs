@@ -139,9 +139,6 @@ impl Case {
     fn run(&self) {
         let (sink, slow) = (Sink::start(), Sink::start());
         let site = Site::new(self.backend);
-        if self.point.starts_with("store.forget_keys") {
-            site.age_a_key();
-        }
         let armed = format!("{}=abort@{}", self.point, time(self.point));
         let mut helper = None;
         let load = match site.start(&[("CAMPANILE_FAILPOINT", &armed)]) {
@@ -277,24 +274,6 @@ impl Site {
         match self {
             Self::Embedded(dir) => Server::try_start_in("server", &data(dir), &[], &environment),
             Self::Postgres(cluster) => cluster.try_node_in(&[], &environment),
-        }
-    }
-
-    /// Makes a key that is a day old, which the next start finds and forgets: keys live too long for a test to wait.
-    fn age_a_key(&self) {
-        let server = self.start(&[]).expect("it starts");
-        let body = serde_json::json!({ "name": "old", "action": { "type": "NOOP" } });
-        let made =
-            common::http("POST", &format!("{}/v1/jobs", server.url()), &[("idempotency-key", "old")], Some(&body));
-        assert_eq!(made.status, 201, "{made:?}");
-        server.kill_9();
-        let age = "UPDATE idempotency SET expires_at = 1 WHERE true";
-        match self {
-            Self::Embedded(dir) => {
-                let file = rusqlite::Connection::open(data(dir).join("campanile.db")).expect("the store's file");
-                assert_eq!(file.execute(age, []).expect("a key"), 1);
-            }
-            Self::Postgres(cluster) => drop(cluster.sql().run(age)),
         }
     }
 }

@@ -21,6 +21,7 @@ mod routes;
 use aws_lc_rs::hmac;
 use campanile_engine::Handle;
 use campanile_model::TenantId;
+use campanile_model::store::Reads;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, watch};
 
@@ -94,6 +95,8 @@ impl Options {
 #[derive(Clone)]
 pub(crate) struct App {
     engine: Handle,
+    /// The store, for handlers that only read: nothing can be written around the engine.
+    reads: Arc<dyn Reads>,
     options: Arc<Options>,
     cursor_key: Arc<hmac::Key>,
     /// One permit per KiB of request bodies in memory.
@@ -110,6 +113,7 @@ const WAITS_MAX: usize = 1_000;
 impl App {
     fn new(engine: Handle, options: Options) -> Self {
         Self {
+            reads: engine.reads(),
             engine,
             cursor_key: Arc::new(hmac::Key::new(hmac::HMAC_SHA256, &options.cursor_key)),
             body_budget: Arc::new(Semaphore::new(options.body_bytes_max.div_ceil(1024))),

@@ -381,7 +381,7 @@ async fn secrets_go_in_and_never_come_out() {
     }
     // A patch keeps it, and what is shown of it is not taken for a new one.
     let key = campanile_model::store::JobKey::Name("signed".into());
-    let stored = rig.handle().store().get_jobs(campanile_model::TenantId::DEFAULT, &[key]).await.unwrap();
+    let stored = rig.handle().reads().get_jobs(campanile_model::TenantId::DEFAULT, &[key]).await.unwrap();
     assert!(stored[0].as_ref().unwrap().action.config.contains(secret));
     let shown = rig.get("/v1/jobs/name:signed").await.text;
     let back = rig.ask(Method::PUT, "/v1/jobs/name:signed", &[JSON], shown).await;

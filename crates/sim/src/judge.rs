@@ -10,7 +10,7 @@ use campanile_model::ids::FireKind;
 use campanile_model::job::{Job, JobState, next_fire};
 use campanile_model::lifecycle::State;
 use campanile_model::schedule::Plan;
-use campanile_model::store::{ExecutionQuery, JobKey, Skip, Store, WaitingQuery};
+use campanile_model::store::{ExecutionQuery, JobKey, Path, Reads, Skip, WaitingQuery};
 use campanile_model::{TenantId, Timestamp};
 use std::collections::BTreeMap;
 

@@ -7,20 +7,20 @@ use crate::monitor;
 use crate::process::Process;
 use crate::switch::Mode;
 use crate::world::World;
-use campanile_model::capacity::{Capacity, Count, Scope};
+use campanile_model::capacity::Count;
 use campanile_model::error::{Error, Kind, Result};
 use campanile_model::execution::{Attempt, Execution, LogLine, Progress};
-use campanile_model::ids::{EndpointId, ExecutionId, JobId, OperationId, TenantId};
+use campanile_model::ids::{EndpointId, ExecutionId, JobId, TenantId};
 use campanile_model::job::Job;
 use campanile_model::notify::{Broken, Delivery, Endpoint, Tried};
-use campanile_model::operation::{Operation, OperationState};
 use campanile_model::shard::{ShardFence, ShardId};
 use campanile_model::stats::{Rollup, StatsQuery};
 use campanile_model::store::{
     Answer, Applied, CancelBatch, CancelVerdict, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DeadGroup,
-    Deferral, DueQuery, ExecutionPage, ExecutionQuery, Extended, Extension, FireBatch, FireVerdict, JobKey, JobQuery,
-    JobWrite, Page, PlannedJob, Pruned, Pulse, Put, Replay, Retention, RunningAttempt, ShardOwner, Skip, Store,
-    StoreStatus, Verdicts, Waiting, WaitingQuery,
+    Deferral, DueQuery, ExecutionPage, ExecutionQuery, Expected, Extended, Extension, FireBatch, FireVerdict, JobKey,
+    JobQuery, JobWrite, Jobs, Page, Path, PlannedJob, Pruned, Pulse, Put, Reads, Record, RecordKey, RecordQuery,
+    Records, Replay, Retention, RunningAttempt, RunningQuery, ShardOwner, Skip, StoreStatus, Stored, Verdicts, Waiting,
+    WaitingQuery,
 };
 use campanile_model::time::Timestamp;
 use std::fmt::Debug;
@@ -164,48 +164,7 @@ fn note<T: Debug>(world: &World, who: &str, verb: &str, answer: &Result<T>) {
 }
 
 #[async_trait::async_trait]
-impl Store for SimStore {
-    async fn rung(&self) {
-        self.world.rung.notified().await;
-        self.process.switch.pass().await;
-    }
-
-    async fn open_shards(&self, shards: &[ShardId], owner: &str) -> Result<Vec<ShardFence>> {
-        let (s, shards, owner) = (self.world.store.clone(), shards.to_vec(), owner.to_owned());
-        let (world, count) = (self.world.clone(), shards.len());
-        world.note(&self.process.name, format_args!("opens {count} shards"));
-        let judge = move |fences: &Vec<ShardFence>| monitor::opened(&world, fences);
-        self.write("open_shards", async move { s.open_shards(&shards, &owner).await }, judge).await
-    }
-
-    async fn fire(&self, batch: FireBatch) -> Result<FireVerdict> {
-        let s = self.world.store.clone();
-        let (world, who, seen) = (self.world.clone(), self.process.name.clone(), batch.clone());
-        let judge = move |verdict: &FireVerdict| monitor::fired(&world, &who, &seen, verdict);
-        self.write("fire", async move { s.fire(batch).await }, judge).await
-    }
-
-    async fn advance(&self, fences: Arc<[ShardFence]>, cursors: Vec<CursorMove>) -> Result<()> {
-        let s = self.world.store.clone();
-        self.write("advance", async move { s.advance(fences, cursors).await }, |()| {}).await
-    }
-
-    async fn claim(&self, claims: Vec<Claim>) -> Result<Verdicts<Claimed>> {
-        let s = self.world.store.clone();
-        let (world, who, seen) = (self.world.clone(), self.process.name.clone(), claims.clone());
-        let error_ms = self.process.clock.error_ms();
-        let judge =
-            move |claimed: &Verdicts<Claimed>| monitor::claimed(&world, &who, error_ms, &seen, &claimed.verdicts);
-        self.write("claim", async move { s.claim(claims).await }, judge).await
-    }
-
-    async fn complete(&self, completions: Vec<Completion>) -> Result<Verdicts<Applied>> {
-        let s = self.world.store.clone();
-        let (world, who, seen) = (self.world.clone(), self.process.name.clone(), completions.clone());
-        let judge = move |moved: &Verdicts<Applied>| monitor::completed(&world, &who, &seen, moved);
-        self.write("complete", async move { s.complete(completions).await }, judge).await
-    }
-
+impl Jobs for SimStore {
     async fn put_jobs(&self, writes: Vec<JobWrite>) -> Result<Vec<Put>> {
         let s = self.world.store.clone();
         let (world, known) = (self.world.clone(), writes.iter().map(|write| (write.job.id, write.job.overlap)));
@@ -222,46 +181,37 @@ impl Store for SimStore {
         self.write("put_jobs", async move { s.put_jobs(writes).await }, judge).await
     }
 
-    async fn get_jobs(&self, tenant: TenantId, keys: &[JobKey]) -> Result<Vec<Option<Job>>> {
-        self.read("get_jobs", self.world.store.get_jobs(tenant, keys)).await
-    }
-
     async fn recall(&self, tenant: TenantId, scope: &str, key: &str, now: Timestamp) -> Result<Option<(u128, Answer)>> {
         self.read("recall", self.world.store.recall(tenant, scope, key, now)).await
-    }
-
-    async fn list_jobs(&self, query: &JobQuery) -> Result<Page<Job>> {
-        self.read("list_jobs", self.world.store.list_jobs(query)).await
     }
 
     async fn load_resumable(&self, now: Timestamp, limit: usize) -> Result<Vec<Job>> {
         self.read("load_resumable", self.world.store.load_resumable(now, limit)).await
     }
 
-    async fn put_capacity(&self, capacity: Capacity) -> Result<()> {
-        let s = self.world.store.clone();
-        self.write("put_capacity", async move { s.put_capacity(capacity).await }, |_| {}).await
+    async fn mark_zone_database(&self, version: &str) -> Result<()> {
+        let (s, version) = (self.world.store.clone(), version.to_owned());
+        self.write("mark_zone_database", async move { s.mark_zone_database(&version).await }, |_| {}).await
     }
+}
 
-    async fn delete_capacity(&self, tenant: TenantId, scope: Scope, name: &str) -> Result<bool> {
-        let (s, name) = (self.world.store.clone(), name.to_owned());
-        self.write("delete_capacity", async move { s.delete_capacity(tenant, scope, &name).await }, |_| {}).await
-    }
-
-    async fn list_capacities(&self, tenant: Option<TenantId>) -> Result<Vec<Capacity>> {
-        self.read("list_capacities", self.world.store.list_capacities(tenant)).await
-    }
-
-    async fn counts(&self, tenant: Option<TenantId>) -> Result<Vec<Count>> {
-        self.read("counts", self.world.store.counts(tenant)).await
-    }
-
+#[async_trait::async_trait]
+impl Path for SimStore {
     async fn pulse(&self, now: Timestamp) -> Result<Pulse> {
         self.read("pulse", self.world.store.pulse(now)).await
     }
 
-    async fn list_shards(&self) -> Result<Vec<ShardOwner>> {
-        self.read("list_shards", self.world.store.list_shards()).await
+    async fn wait_for_remote_change(&self) {
+        self.world.rung.notified().await;
+        self.process.switch.pass().await;
+    }
+
+    async fn open_shards(&self, shards: &[ShardId], owner: &str) -> Result<Vec<ShardFence>> {
+        let (s, shards, owner) = (self.world.store.clone(), shards.to_vec(), owner.to_owned());
+        let (world, count) = (self.world.clone(), shards.len());
+        world.note(&self.process.name, format_args!("opens {count} shards"));
+        let judge = move |fences: &Vec<ShardFence>| monitor::opened(&world, fences);
+        self.write("open_shards", async move { s.open_shards(&shards, &owner).await }, judge).await
     }
 
     async fn load_due(&self, query: &DueQuery) -> Result<Vec<PlannedJob>> {
@@ -272,24 +222,116 @@ impl Store for SimStore {
         self.read("load_changed", self.world.store.load_changed(since, limit)).await
     }
 
+    async fn fire(&self, batch: FireBatch) -> Result<FireVerdict> {
+        let s = self.world.store.clone();
+        let (world, who, seen) = (self.world.clone(), self.process.name.clone(), batch.clone());
+        let judge = move |verdict: &FireVerdict| monitor::fired(&world, &who, &seen, verdict);
+        self.write("fire", async move { s.fire(batch).await }, judge).await
+    }
+
+    async fn advance(&self, fences: Arc<[ShardFence]>, cursors: Vec<CursorMove>) -> Result<()> {
+        let s = self.world.store.clone();
+        self.write("advance", async move { s.advance(fences, cursors).await }, |()| {}).await
+    }
+
     async fn load_waiting(&self, query: &WaitingQuery) -> Result<Vec<Waiting>> {
         self.read("load_waiting", self.world.store.load_waiting(query)).await
     }
 
-    async fn load_running(&self, executions: &[ExecutionId]) -> Result<Vec<Option<RunningAttempt>>> {
-        self.read("load_running", self.world.store.load_running(executions)).await
+    async fn claim(&self, claims: Vec<Claim>) -> Result<Verdicts<Claimed>> {
+        let s = self.world.store.clone();
+        let (world, who, seen) = (self.world.clone(), self.process.name.clone(), claims.clone());
+        let error_ms = self.process.clock.error_ms();
+        let judge =
+            move |claimed: &Verdicts<Claimed>| monitor::claimed(&world, &who, error_ms, &seen, &claimed.verdicts);
+        self.write("claim", async move { s.claim(claims).await }, judge).await
     }
 
-    async fn load_expired(&self, now: Timestamp, limit: usize) -> Result<Vec<RunningAttempt>> {
-        self.read("load_expired", self.world.store.load_expired(now, limit)).await
+    async fn defer(&self, deferrals: Vec<Deferral>) -> Result<Vec<Applied>> {
+        let s = self.world.store.clone();
+        self.write("defer", async move { s.defer(deferrals).await }, |_| {}).await
     }
 
-    async fn load_orphans(&self, live_nodes: &[String], limit: usize) -> Result<Vec<RunningAttempt>> {
-        self.read("load_orphans", self.world.store.load_orphans(live_nodes, limit)).await
+    async fn extend(&self, extensions: Vec<Extension>) -> Result<Vec<Extended>> {
+        let s = self.world.store.clone();
+        self.write("extend", async move { s.extend(extensions).await }, |_| {}).await
     }
 
-    async fn dead_groups(&self, tenant: TenantId, limit: usize) -> Result<Vec<DeadGroup>> {
-        self.read("dead_groups", self.world.store.dead_groups(tenant, limit)).await
+    async fn complete(&self, completions: Vec<Completion>) -> Result<Verdicts<Applied>> {
+        let s = self.world.store.clone();
+        let (world, who, seen) = (self.world.clone(), self.process.name.clone(), completions.clone());
+        let judge = move |moved: &Verdicts<Applied>| monitor::completed(&world, &who, &seen, moved);
+        self.write("complete", async move { s.complete(completions).await }, judge).await
+    }
+
+    async fn load_running(&self, query: &RunningQuery) -> Result<Vec<RunningAttempt>> {
+        self.read("load_running", self.world.store.load_running(query)).await
+    }
+
+    async fn cancel(&self, batch: CancelBatch) -> Result<Verdicts<CancelVerdict>> {
+        let s = self.world.store.clone();
+        self.write("cancel", async move { s.cancel(batch).await }, |_| {}).await
+    }
+
+    async fn replay(&self, tenant: TenantId, replays: Vec<Replay>, now: Timestamp) -> Result<Verdicts<Applied>> {
+        let s = self.world.store.clone();
+        self.write("replay", async move { s.replay(tenant, replays, now).await }, |_| {}).await
+    }
+
+    async fn bury(
+        &self,
+        tenant: TenantId,
+        executions: Vec<ExecutionId>,
+        note: &str,
+        now: Timestamp,
+    ) -> Result<Vec<Applied>> {
+        let (s, note) = (self.world.store.clone(), note.to_owned());
+        self.write("bury", async move { s.bury(tenant, executions, &note, now).await }, |_| {}).await
+    }
+
+    async fn break_watches(&self, now: Timestamp, limit: usize) -> Result<Vec<Broken>> {
+        let s = self.world.store.clone();
+        self.write("break_watches", async move { s.break_watches(now, limit).await }, |_| {}).await
+    }
+
+    async fn load_deliveries(
+        &self,
+        now: Timestamp,
+        except: &[EndpointId],
+        limit: usize,
+    ) -> Result<Vec<(Delivery, Endpoint)>> {
+        self.read("load_deliveries", self.world.store.load_deliveries(now, except, limit)).await
+    }
+
+    async fn settle_deliveries(&self, tried: Vec<Tried>) -> Result<()> {
+        let s = self.world.store.clone();
+        self.write("settle_deliveries", async move { s.settle_deliveries(tried).await }, |_| {}).await
+    }
+
+    async fn replay_delivery(&self, tenant: TenantId, endpoint: EndpointId, seq: u64, now: Timestamp) -> Result<bool> {
+        let s = self.world.store.clone();
+        self.write("replay_delivery", async move { s.replay_delivery(tenant, endpoint, seq, now).await }, |_| {}).await
+    }
+
+    async fn prune(&self, retention: &Retention, now: Timestamp, limit: usize) -> Result<Pruned> {
+        let (s, retention) = (self.world.store.clone(), retention.clone());
+        self.write("prune", async move { s.prune(&retention, now, limit).await }, |_| {}).await
+    }
+
+    async fn reconcile(&self) -> Result<u64> {
+        let s = self.world.store.clone();
+        self.write("reconcile", async move { s.reconcile().await }, |_| {}).await
+    }
+}
+
+#[async_trait::async_trait]
+impl Reads for SimStore {
+    async fn get_jobs(&self, tenant: TenantId, keys: &[JobKey]) -> Result<Vec<Option<Job>>> {
+        self.read("get_jobs", self.world.store.get_jobs(tenant, keys)).await
+    }
+
+    async fn list_jobs(&self, query: &JobQuery) -> Result<Page<Job>> {
+        self.read("list_jobs", self.world.store.list_jobs(query)).await
     }
 
     async fn get_executions(&self, tenant: TenantId, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>> {
@@ -328,38 +370,16 @@ impl Store for SimStore {
         self.read("list_skips", self.world.store.list_skips(tenant, job, within, limit)).await
     }
 
+    async fn dead_groups(&self, tenant: TenantId, limit: usize) -> Result<Vec<DeadGroup>> {
+        self.read("dead_groups", self.world.store.dead_groups(tenant, limit)).await
+    }
+
+    async fn counts(&self, tenant: Option<TenantId>) -> Result<Vec<Count>> {
+        self.read("counts", self.world.store.counts(tenant)).await
+    }
+
     async fn stats(&self, query: &StatsQuery) -> Result<Vec<Rollup>> {
         self.read("stats", self.world.store.stats(query)).await
-    }
-
-    async fn get_operation(&self, tenant: TenantId, id: OperationId) -> Result<Option<Operation>> {
-        self.read("get_operation", self.world.store.get_operation(tenant, id)).await
-    }
-
-    async fn list_operations(
-        &self,
-        tenant: TenantId,
-        before: Option<OperationId>,
-        limit: usize,
-    ) -> Result<Page<Operation>> {
-        self.read("list_operations", self.world.store.list_operations(tenant, before, limit)).await
-    }
-
-    async fn load_operations(&self, limit: usize) -> Result<Vec<Operation>> {
-        self.read("load_operations", self.world.store.load_operations(limit)).await
-    }
-
-    async fn list_endpoints(&self, tenant: TenantId) -> Result<Vec<Endpoint>> {
-        self.read("list_endpoints", self.world.store.list_endpoints(tenant)).await
-    }
-
-    async fn load_deliveries(
-        &self,
-        now: Timestamp,
-        except: &[EndpointId],
-        limit: usize,
-    ) -> Result<Vec<(Delivery, Endpoint)>> {
-        self.read("load_deliveries", self.world.store.load_deliveries(now, except, limit)).await
     }
 
     async fn list_deliveries(
@@ -372,88 +392,32 @@ impl Store for SimStore {
         self.read("list_deliveries", self.world.store.list_deliveries(tenant, endpoint, before, limit)).await
     }
 
+    async fn list_shards(&self) -> Result<Vec<ShardOwner>> {
+        self.read("list_shards", self.world.store.list_shards()).await
+    }
+
     async fn status(&self) -> Result<StoreStatus> {
         self.read("status", self.world.store.status()).await
     }
+}
 
-    async fn defer(&self, deferrals: Vec<Deferral>) -> Result<Vec<Applied>> {
+#[async_trait::async_trait]
+impl Records for SimStore {
+    async fn put_record(&self, record: Record, expected: Option<Expected>) -> Result<bool> {
         let s = self.world.store.clone();
-        self.write("defer", async move { s.defer(deferrals).await }, |_| {}).await
+        self.write("put_record", async move { s.put_record(record, expected).await }, |_| {}).await
     }
 
-    async fn extend(&self, extensions: Vec<Extension>) -> Result<Vec<Extended>> {
-        let s = self.world.store.clone();
-        self.write("extend", async move { s.extend(extensions).await }, |_| {}).await
+    async fn get_record(&self, key: &RecordKey) -> Result<Option<Stored>> {
+        self.read("get_record", self.world.store.get_record(key)).await
     }
 
-    async fn cancel(&self, batch: CancelBatch) -> Result<Verdicts<CancelVerdict>> {
-        let s = self.world.store.clone();
-        self.write("cancel", async move { s.cancel(batch).await }, |_| {}).await
+    async fn list_records(&self, query: &RecordQuery) -> Result<Page<Stored>> {
+        self.read("list_records", self.world.store.list_records(query)).await
     }
 
-    async fn replay(&self, tenant: TenantId, replays: Vec<Replay>, now: Timestamp) -> Result<Verdicts<Applied>> {
-        let s = self.world.store.clone();
-        self.write("replay", async move { s.replay(tenant, replays, now).await }, |_| {}).await
-    }
-
-    async fn bury(
-        &self,
-        tenant: TenantId,
-        executions: Vec<ExecutionId>,
-        note: &str,
-        now: Timestamp,
-    ) -> Result<Vec<Applied>> {
-        let (s, note) = (self.world.store.clone(), note.to_owned());
-        self.write("bury", async move { s.bury(tenant, executions, &note, now).await }, |_| {}).await
-    }
-
-    async fn prune(&self, retention: &Retention, now: Timestamp, limit: usize) -> Result<Pruned> {
-        let (s, retention) = (self.world.store.clone(), retention.clone());
-        self.write("prune", async move { s.prune(&retention, now, limit).await }, |_| {}).await
-    }
-
-    async fn reconcile(&self) -> Result<u64> {
-        let s = self.world.store.clone();
-        self.write("reconcile", async move { s.reconcile().await }, |_| {}).await
-    }
-
-    async fn put_operation(&self, operation: Operation, expected: Option<OperationState>) -> Result<bool> {
-        let s = self.world.store.clone();
-        self.write("put_operation", async move { s.put_operation(operation, expected).await }, |_| {}).await
-    }
-
-    async fn put_endpoint(&self, endpoint: Endpoint) -> Result<()> {
-        let s = self.world.store.clone();
-        self.write("put_endpoint", async move { s.put_endpoint(endpoint).await }, |_| {}).await
-    }
-
-    async fn delete_endpoint(&self, tenant: TenantId, id: EndpointId) -> Result<bool> {
-        let s = self.world.store.clone();
-        self.write("delete_endpoint", async move { s.delete_endpoint(tenant, id).await }, |_| {}).await
-    }
-
-    async fn settle_deliveries(&self, tried: Vec<Tried>) -> Result<()> {
-        let s = self.world.store.clone();
-        self.write("settle_deliveries", async move { s.settle_deliveries(tried).await }, |_| {}).await
-    }
-
-    async fn replay_delivery(&self, tenant: TenantId, endpoint: EndpointId, seq: u64, now: Timestamp) -> Result<bool> {
-        let s = self.world.store.clone();
-        self.write("replay_delivery", async move { s.replay_delivery(tenant, endpoint, seq, now).await }, |_| {}).await
-    }
-
-    async fn break_watches(&self, now: Timestamp, limit: usize) -> Result<Vec<Broken>> {
-        let s = self.world.store.clone();
-        self.write("break_watches", async move { s.break_watches(now, limit).await }, |_| {}).await
-    }
-
-    async fn forget_keys(&self, now: Timestamp, limit: usize) -> Result<usize> {
-        let s = self.world.store.clone();
-        self.write("forget_keys", async move { s.forget_keys(now, limit).await }, |_| {}).await
-    }
-
-    async fn mark_zone_database(&self, version: &str) -> Result<()> {
-        let (s, version) = (self.world.store.clone(), version.to_owned());
-        self.write("mark_zone_database", async move { s.mark_zone_database(&version).await }, |_| {}).await
+    async fn delete_record(&self, key: &RecordKey) -> Result<bool> {
+        let (s, key) = (self.world.store.clone(), key.clone());
+        self.write("delete_record", async move { s.delete_record(&key).await }, |_| {}).await
     }
 }

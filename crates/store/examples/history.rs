@@ -13,7 +13,7 @@ use campanile_model::lifecycle::{Event, State};
 use campanile_model::limits::WRITE_ITEMS_MAX;
 use campanile_model::shard;
 use campanile_model::store::{
-    Claimed, Completion, ExecutionQuery, Fire, FireBatch, Keep, Retention, Store, WaitingQuery,
+    Claimed, Completion, ExecutionQuery, Fire, FireBatch, Jobs, Keep, Path as _, Reads, Retention, WaitingQuery,
 };
 use campanile_model::{TenantId, Timestamp};
 use campanile_store::sqlite::{Options, SqliteStore};
@@ -222,7 +222,7 @@ async fn upkeep(store: &SqliteStore, executions: usize, jobs: usize) -> Result<(
         let call = Instant::now();
         let write = async {
             let begun = Instant::now();
-            store.forget_keys(now, 1).await.map(|_| begun.elapsed())
+            store.mark_zone_database("measured").await.map(|()| begun.elapsed())
         };
         let (one, write) = tokio::join!(store.prune(&retention, now, 500), write);
         let one = one?;

@@ -1,4 +1,4 @@
-//! The stores of Campanile: implementations of `campanile_model::store::Store`.
+//! The stores of Campanile: implementations of `campanile_model::store`.
 //!
 //! A store owns durability and the guards of every write; it never owns a rule. Which state may follow which comes from
 //! `lifecycle`, who may write from the fences, and both are bound as parameters. SQL lives in `.sql` files named by verb.
@@ -11,6 +11,7 @@ pub mod copy;
 mod core;
 mod states;
 mod encode;
+mod records;
 mod prefix;
 mod search;
 mod step;

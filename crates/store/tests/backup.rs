@@ -1,7 +1,7 @@
 //! Backups of an embedded store: whole although others write, refused where they would destroy something, and put back.
 
 use campanile_model::error::Kind;
-use campanile_model::store::{JobQuery, Put, Store};
+use campanile_model::store::{JobQuery, Jobs, Put, Reads};
 use campanile_store::sqlite::backup::{Summary, backup, restore};
 use campanile_store::sqlite::{Options, SqliteStore};
 use campanile_testkit::generate as g;

@@ -2,7 +2,7 @@
 
 use campanile_model::error::Kind;
 use campanile_model::shard;
-use campanile_model::store::Store;
+use campanile_model::store::{Jobs, Path as _};
 use campanile_pg::Pool;
 use campanile_store::copy::{Doing, Progress, Report, copy, plan, unmark};
 use campanile_store::postgres::{Options, PostgresStore};

@@ -1,7 +1,7 @@
 //! What can go wrong around a store in a file: a clear error, and no loss.
 
 use campanile_model::error::Kind;
-use campanile_model::store::{JobQuery, Put, Store};
+use campanile_model::store::{JobQuery, Jobs, Put, Reads};
 use campanile_store::sqlite::{Options, SqliteStore};
 use campanile_testkit::generate as g;
 use std::io::{BufRead, BufReader};

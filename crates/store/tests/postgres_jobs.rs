@@ -6,7 +6,9 @@ mod schema;
 use campanile_model::execution::Reason;
 use campanile_model::ids::TenantId;
 use campanile_model::job::{Job, JobState};
-use campanile_model::store::{Answer, ChangeSeq, Expected, Idempotency, JobKey, JobQuery, JobWrite, Put, Skip, Store};
+use campanile_model::store::{
+    Answer, ChangeSeq, Expected, Idempotency, JobKey, JobQuery, JobWrite, Jobs, Path, Put, Reads, Skip, Store,
+};
 use campanile_store::postgres::PostgresStore;
 use campanile_store::sqlite::{self, SqliteStore};
 use campanile_testkit::generate as g;
@@ -214,8 +216,8 @@ async fn another_node_hears_of_written_jobs() {
     let mut n = 0;
     // A bell rings once when its listener is connected; and may be missed, so it is rung until it is heard twice.
     let heard = async {
-        other.rung().await;
-        other.rung().await;
+        other.wait_for_remote_change().await;
+        other.wait_for_remote_change().await;
     };
     let ringing = async {
         loop {

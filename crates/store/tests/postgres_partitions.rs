@@ -5,7 +5,7 @@ mod schema;
 
 use campanile_model::error::Kind;
 use campanile_model::ids::{ExecutionId, JobId, TenantId};
-use campanile_model::store::Store;
+use campanile_model::store::{Jobs, Reads};
 use campanile_model::time::Timestamp;
 use campanile_pg::{Options, Pool, Uuid};
 use campanile_store::postgres::PostgresStore;

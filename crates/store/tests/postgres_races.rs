@@ -13,7 +13,7 @@ use campanile_model::lifecycle::{Event, State};
 use campanile_model::notify::Expectation;
 use campanile_model::overlap::Overlap;
 use campanile_model::store::{
-    CancelBatch, Claimed, Completion, ExecutionQuery, Fire, Granted, Replay, Store, Waiting, WaitingQuery,
+    CancelBatch, Claimed, Completion, ExecutionQuery, Fire, Granted, Replay, RunningQuery, Store, Waiting, WaitingQuery,
 };
 use campanile_model::{ExecutionId, TenantId, Timestamp};
 use campanile_store::postgres::PostgresStore;
@@ -122,7 +122,8 @@ async fn runs_do_not_overlap_across_nodes() {
 async fn end_all(store: &Fixture, nodes: &[Arc<dyn Store>; 2]) {
     for round in 0..2_000 {
         let ready = waiting(&***store).await;
-        let expired = store.load_expired(g::at(90_000_000), 1_000).await.unwrap();
+        let expired =
+            store.load_running(&RunningQuery::Expired { now: g::at(90_000_000), limit: 1_000 }).await.unwrap();
         if ready.is_empty() && expired.is_empty() {
             return;
         }
@@ -152,7 +153,7 @@ async fn no_more_run_than_there_are_slots_across_nodes() {
         paused: false,
         updated_at: g::at(0),
     };
-    store.put_capacity(pool).await.unwrap();
+    store.put_record(pool.into(), None).await.unwrap();
     let jobs: Vec<Job> = (1..=40).map(|n| Job { pool: "narrow".into(), ..g::job(n) }).collect();
     let ids = fired(&store, &jobs, 10).await;
     let mut tasks = JoinSet::new();

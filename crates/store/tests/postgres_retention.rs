@@ -9,7 +9,7 @@ use campanile_model::lifecycle::{Event, State};
 use campanile_model::shard::{self, ShardFence};
 use campanile_model::stats::{StatsQuery, Tally};
 use campanile_model::store::{
-    Applied, Claimed, Completion, FireBatch, FireVerdict, Keep, Pruned, Replay, Retention, Store,
+    Applied, Claimed, Completion, FireBatch, FireVerdict, Jobs, Keep, Path, Pruned, Reads, Replay, Retention,
 };
 use campanile_model::time::Timestamp;
 use campanile_pg::{Options, Pool};

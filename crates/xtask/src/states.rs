@@ -7,7 +7,6 @@
 use campanile_model::job::JobState;
 use campanile_model::lifecycle::{self, StateSet};
 use campanile_model::notify::DeliveryState;
-use campanile_model::operation::OperationState;
 
 /// What separates the indexes, which are made anew when this file changes, from the views, which are also made anew after
 /// a migration. The stores look for it.
@@ -81,13 +80,6 @@ fn views() -> Vec<View> {
         // By endpoint, so that the backlog of one that is paused is never read through.
         deliveries("waiting_deliveries", ("outbox_waiting", "endpoint_id, next_at, seq", false), true),
         deliveries("ended_deliveries", ("outbox_ended", "at", false), false),
-        View {
-            name: "running_operations",
-            table: "operations",
-            index: Some(("operations_running", "id", false)),
-            walks: false,
-            states: vec![(OperationState::Running.code(), OperationState::Running.as_str())],
-        },
     ]
 }
 

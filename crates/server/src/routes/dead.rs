@@ -52,7 +52,7 @@ pub(super) async fn list_dead(State(app): State<App>, head: Head) -> Answer {
         (status = 400, description = "A parameter is wrong", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list_dead_groups(State(app): State<App>, head: Head) -> Answer {
     let limit = head.params(&["limit"])?.limit()?;
-    let mut groups = app.engine.store().dead_groups(app.tenant(), limit + 1).await?;
+    let mut groups = app.reads.dead_groups(app.tenant(), limit + 1).await?;
     let has_more = groups.len() > limit;
     groups.truncate(limit);
     let page = Page { data: groups.into_iter().map(shown).collect(), has_more, next_cursor: None };

@@ -36,7 +36,7 @@ pub(super) async fn list_deliveries(State(app): State<App>, head: Head, Path(end
         }
         None => None,
     };
-    let found = app.engine.store().list_deliveries(app.tenant(), endpoint, before, limit).await?;
+    let found = app.reads.list_deliveries(app.tenant(), endpoint, before, limit).await?;
     let last = found.items.last().filter(|_| found.has_more).map(|delivery| delivery.seq);
     let page = Page {
         data: found.items.iter().map(shown).collect(),
@@ -72,7 +72,7 @@ pub(super) async fn replay_delivery(
     if !app.engine.replay_delivery(app.tenant(), endpoint, seq).await? {
         return Err(missing());
     }
-    let found = app.engine.store().list_deliveries(app.tenant(), endpoint, Some(seq.saturating_add(1)), 1).await?;
+    let found = app.reads.list_deliveries(app.tenant(), endpoint, Some(seq.saturating_add(1)), 1).await?;
     let delivery = found.items.first().filter(|delivery| delivery.seq == seq).ok_or_else(missing)?;
     Ok(json(StatusCode::ACCEPTED, &shown(delivery)))
 }

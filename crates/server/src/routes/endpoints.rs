@@ -21,7 +21,7 @@ const URL_BYTES_MAX: usize = 2_048;
     responses((status = 200, description = "All of them", body = Page<WebhookEndpoint>)))]
 pub(super) async fn list_endpoints(State(app): State<App>, head: Head) -> Answer {
     head.params(&[])?;
-    let endpoints = app.engine.store().list_endpoints(app.tenant()).await?;
+    let endpoints = app.engine.endpoints(app.tenant()).await?;
     let page = Page { data: endpoints.iter().map(shown).collect(), has_more: false, next_cursor: None };
     Ok(json(StatusCode::OK, &page))
 }
@@ -88,7 +88,7 @@ pub(super) async fn replace_endpoint(
 pub(super) async fn delete_endpoint(State(app): State<App>, head: Head, Path(endpoint): Path<String>) -> Answer {
     head.params(&[])?;
     let id = endpoint_id(&endpoint)?;
-    match app.engine.store().delete_endpoint(app.tenant(), id).await? {
+    match app.engine.delete_endpoint(app.tenant(), id).await? {
         true => Ok(StatusCode::NO_CONTENT.into_response()),
         false => Err(no_endpoint(id)),
     }
@@ -137,7 +137,7 @@ async fn set_paused(app: &App, head: &Head, endpoint: &str, paused: bool) -> Ans
 /// The endpoint with this id.
 pub(super) async fn known(app: &App, text: &str) -> Result<Endpoint, Refusal> {
     let id = endpoint_id(text)?;
-    let all = app.engine.store().list_endpoints(app.tenant()).await?;
+    let all = app.engine.endpoints(app.tenant()).await?;
     all.into_iter().find(|endpoint| endpoint.id == id).ok_or_else(|| no_endpoint(id))
 }
 

@@ -41,7 +41,7 @@ pub(super) async fn get_execution(State(app): State<App>, head: Head, Path(execu
         None => find(&app, id).await?,
     };
     let progress = match found.started_at {
-        Some(_) => app.engine.store().progress(app.tenant(), id).await?,
+        Some(_) => app.reads.progress(app.tenant(), id).await?,
         None => None,
     };
     let progress = progress.as_ref().map(convert::progress);
@@ -60,7 +60,7 @@ pub(super) async fn list_attempts(State(app): State<App>, head: Head, Path(execu
     head.params(&[])?;
     let id = execution_id(&execution)?;
     find(&app, id).await?;
-    let attempts = app.engine.store().list_attempts(app.tenant(), id).await?;
+    let attempts = app.reads.list_attempts(app.tenant(), id).await?;
     let page = Page { data: attempts.iter().map(convert::attempt).collect(), has_more: false, next_cursor: None };
     Ok(json(StatusCode::OK, &page))
 }
@@ -82,7 +82,7 @@ pub(super) async fn list_logs(State(app): State<App>, head: Head, Path(execution
     let (after, limit) = (params.count("after")?.unwrap_or_default(), params.limit()?);
     let id = execution_id(&execution)?;
     find(&app, id).await?;
-    let mut lines = app.engine.store().list_logs(app.tenant(), id, after, limit + 1).await?;
+    let mut lines = app.reads.list_logs(app.tenant(), id, after, limit + 1).await?;
     let has_more = lines.len() > limit;
     lines.truncate(limit);
     let next_after = lines.last().map_or(after, |(seq, _)| *seq);

@@ -99,7 +99,7 @@ pub(super) async fn list_job_runs(State(app): State<App>, head: Head, Path(job):
 pub(super) async fn list_job_skips(State(app): State<App>, head: Head, Path(job): Path<String>) -> Answer {
     let limit = head.params(&["limit"])?.limit()?;
     let job = any_job(&app, &job).await?;
-    let mut skips = app.engine.store().list_skips(app.tenant(), job, None, limit + 1).await?;
+    let mut skips = app.reads.list_skips(app.tenant(), job, None, limit + 1).await?;
     let has_more = skips.len() > limit;
     skips.truncate(limit);
     let page = Page { data: skips.iter().map(convert::skip).collect(), has_more, next_cursor: None };
@@ -139,7 +139,7 @@ pub(super) async fn list(app: &App, head: &Head, job: Option<JobId>, states: Vec
         None => named_job(app, &filter).await?,
     };
     let query = ExecutionQuery { tenant, job, states, from, to, filter, before, limit };
-    let found = app.engine.store().list_executions(&query).await?;
+    let found = app.reads.list_executions(&query).await?;
     let page = Page {
         data: convert::executions(&app.engine, &found.items),
         has_more: found.next.is_some(),
@@ -153,7 +153,7 @@ pub(super) async fn list(app: &App, head: &Head, job: Option<JobId>, states: Vec
 async fn named_job(app: &App, filter: &Filter) -> Result<Option<JobId>, Refusal> {
     let names = filter.jobs_exact().unwrap_or_default();
     let [name] = names.as_slice() else { return Ok(None) };
-    let found = app.engine.store().get_jobs(app.tenant(), &[JobKey::Name((*name).to_owned())]).await?;
+    let found = app.reads.get_jobs(app.tenant(), &[JobKey::Name((*name).to_owned())]).await?;
     Ok(found.into_iter().flatten().next().map(|job| job.id))
 }
 
@@ -213,6 +213,6 @@ fn read_states(text: &str) -> Result<Vec<ExecutionState>, Refusal> {
 /// A job by its id or name; by id also when it is deleted, since its history stays.
 pub(super) async fn any_job(app: &App, text: &str) -> Result<JobId, Refusal> {
     let key = job_key(text)?;
-    let found = app.engine.store().get_jobs(app.tenant(), std::slice::from_ref(&key)).await?.pop().flatten();
+    let found = app.reads.get_jobs(app.tenant(), std::slice::from_ref(&key)).await?.pop().flatten();
     found.map(|job| job.id).ok_or_else(|| super::jobs::no_job(&key))
 }

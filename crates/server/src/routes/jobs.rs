@@ -165,7 +165,7 @@ pub(super) async fn list_jobs(State(app): State<App>, head: Head) -> Answer {
             tag: tag.clone(),
             name_prefix: name_prefix.clone(),
         };
-        let chunk = app.engine.store().list_jobs(&query).await?;
+        let chunk = app.reads.list_jobs(&query).await?;
         page.has_more = chunk.has_more && !chunk.items.is_empty();
         for job in &chunk.items {
             bytes += job.payload.len() + job.action.config.len() + 1_024;
@@ -222,7 +222,7 @@ pub(super) fn at_sent(refusal: Refusal, input: &JobInput) -> Refusal {
 /// The job that would be created, with its next fires.
 pub(super) async fn would_create(app: &App, draft: &JobDraft) -> Result<wire::Job, Refusal> {
     let job = app.engine.check(app.tenant(), draft)?;
-    let taken = app.engine.store().get_jobs(app.tenant(), &[JobKey::Name(job.name.clone())]).await?;
+    let taken = app.reads.get_jobs(app.tenant(), &[JobKey::Name(job.name.clone())]).await?;
     if let Some(Some(other)) = taken.first() {
         let message = format!("the name `{}` is taken by {}", job.name, other.id);
         return Err(Error::new(Kind::Conflict, message).with_code("name_taken").into());
@@ -232,7 +232,7 @@ pub(super) async fn would_create(app: &App, draft: &JobDraft) -> Result<wire::Jo
 
 /// The job that `key` names; deleted ones are gone.
 pub(super) async fn find(app: &App, key: &JobKey) -> Result<Job, Refusal> {
-    let found = app.engine.store().get_jobs(app.tenant(), std::slice::from_ref(key)).await?.pop().flatten();
+    let found = app.reads.get_jobs(app.tenant(), std::slice::from_ref(key)).await?.pop().flatten();
     found.filter(|job| job.state != JobState::Deleted).ok_or_else(|| no_job(key))
 }
 

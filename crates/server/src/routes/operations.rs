@@ -32,7 +32,7 @@ pub(super) async fn list_operations(State(app): State<App>, head: Head) -> Answe
         }
         None => None,
     };
-    let found = app.engine.store().list_operations(app.tenant(), before, params.limit()?).await?;
+    let found = app.engine.operations(app.tenant(), before, params.limit()?).await?;
     let last = found.items.last().filter(|_| found.has_more);
     let next_cursor = last.map(|operation| cursor::encode(&app.cursor_key, LIST, operation.id.as_bytes()));
     let data = found.items.iter().map(shown).collect::<Result<_, _>>()?;

@@ -162,7 +162,7 @@ impl Facts {
     async fn read(app: &App) -> Result<Self, Refusal> {
         Ok(Self {
             capacities: app.engine.capacities(app.tenant(), Scope::Pool).await?,
-            counts: app.engine.store().counts(Some(app.tenant())).await?,
+            counts: app.reads.counts(Some(app.tenant())).await?,
             depths: app.engine.queue_depths().await?,
             workers: app.engine.workers(),
             now: app.engine.now(),

@@ -48,7 +48,7 @@ pub(super) async fn stats(State(app): State<App>, head: Head) -> Answer {
         target: params.get("handler").map(str::to_owned),
         limit: limits::SCAN_ROWS_MAX,
     };
-    let rollups = app.engine.store().stats(&query).await?;
+    let rollups = app.reads.stats(&query).await?;
     if rollups.len() >= query.limit {
         let detail = "too much happened in this range: make it shorter, or name a `pool` or `handler`";
         return Err(Refusal::bad_request("parameter_invalid", detail));
@@ -63,7 +63,7 @@ pub(super) async fn stats(State(app): State<App>, head: Head) -> Answer {
     responses((status = 200, description = "The counts", body = Counts)))]
 pub(super) async fn counts(State(app): State<App>, head: Head) -> Answer {
     head.params(&[])?;
-    let mut counts = app.engine.store().counts(Some(app.tenant())).await?;
+    let mut counts = app.reads.counts(Some(app.tenant())).await?;
     counts.retain(|count| count.executions > 0);
     let place = |state| ExecutionState::ALL.iter().position(|it| *it == state);
     counts.sort_by(|a, b| (&a.pool, place(a.state)).cmp(&(&b.pool, place(b.state))));

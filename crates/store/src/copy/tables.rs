@@ -48,13 +48,11 @@ pub(super) const TABLES: &[Table] = &[
     Table::new("rollups", &["minute", "tenant", "pool", "target"]),
     Table::new("dead_groups", &["tenant", "fingerprint"]),
     Table::new("overlaps", &["job_id", "execution_id"]),
-    Table::new("capacities", &["tenant", "scope", "name"]),
-    Table::new("endpoints", &["id"]),
+    Table::new("records", &["kind", "tenant", "id"]),
     Table::new("outbox", &["seq"]),
     Table::new("watches", &["execution_id", "kind"]),
     Table::new("success_watches", &["job_id"]),
     Table::new("failing", &["job_id"]),
-    Table::new("operations", &["id"]),
     Table::new("shards", &["shard"]),
 ];
 

@@ -1,6 +1,6 @@
 //! Deliveries of events to endpoints: what is due, what became of it, what is to be tried again. `outbox` writes them.
 
-use super::endpoints;
+use super::records;
 use super::rows::{self, Columns};
 use super::write::column;
 use campanile_model::ids::{EndpointId, TenantId};
@@ -19,12 +19,12 @@ pub(super) async fn load(
     except: &[EndpointId],
     limit: usize,
 ) -> Done<Vec<(Delivery, Endpoint)>> {
-    let except: Vec<Uuid> = except.iter().map(|&id| id.into()).collect();
+    let except: Vec<String> = except.iter().map(EndpointId::to_digits).collect();
     let sql = include_str!("sql/outbox/load.sql");
     let found = pool.query(sql, &[&now.millis(), &except, &(limit as i64)]).await?;
     let both = |row| {
         let mut columns = Columns::of(row);
-        Ok((delivery(&mut columns)?, endpoints::endpoint(&mut columns)?))
+        Ok((delivery(&mut columns)?, records::stored(&mut columns)?.into_inner()?))
     };
     found.iter().map(both).collect()
 }

@@ -45,29 +45,29 @@ mod stats;
 mod prune;
 mod fold;
 mod reconcile;
-mod operations;
-mod endpoints;
+mod records;
 mod outbox;
 mod deliveries;
 mod watches;
 mod rows;
 
-use campanile_model::capacity::{Capacity, Count, Scope};
+use crate::records::{Row, put_step};
+use campanile_model::capacity::Count;
 use campanile_model::error::{Error, Kind, Result};
 use campanile_model::execution::{Attempt, Execution, LogLine, Progress};
 use campanile_model::fault::Step;
-use campanile_model::ids::{EndpointId, ExecutionId, JobId, OperationId, TenantId};
+use campanile_model::ids::{EndpointId, ExecutionId, JobId, TenantId};
 use campanile_model::job::Job;
 use campanile_model::limits;
 use campanile_model::notify::{Broken, Delivery, Endpoint, Tried};
-use campanile_model::operation::{Operation, OperationState};
 use campanile_model::shard::{ShardFence, ShardId};
 use campanile_model::stats::{Rollup, StatsQuery};
 use campanile_model::store::{
     Answer, Applied, CancelBatch, CancelVerdict, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DeadGroup,
-    Deferral, DueQuery, ExecutionPage, ExecutionQuery, Extended, Extension, FireBatch, FireVerdict, JobKey, JobQuery,
-    JobWrite, Page, PlannedJob, Pruned, Pulse, Put, Replay, Retention, RunningAttempt, ShardOwner, Skip, Store,
-    StoreStatus, Verdicts, Waiting, WaitingQuery,
+    Deferral, DueQuery, ExecutionPage, ExecutionQuery, Expected, Extended, Extension, FireBatch, FireVerdict, JobKey,
+    JobQuery, JobWrite, Jobs, Page, Path, PlannedJob, Pruned, Pulse, Put, Reads, Record, RecordKey, RecordQuery,
+    Records, Replay, Retention, RunningAttempt, RunningQuery, ShardOwner, Skip, StoreStatus, Stored, Verdicts, Waiting,
+    WaitingQuery,
 };
 use campanile_model::time::Timestamp;
 use campanile_pg::{Done, Listener, Pool, Target};
@@ -140,7 +140,7 @@ impl PostgresStore {
 }
 
 #[async_trait::async_trait]
-impl Store for PostgresStore {
+impl Jobs for PostgresStore {
     async fn put_jobs(&self, writes: Vec<JobWrite>) -> Result<Vec<Put>> {
         if writes.is_empty() {
             return Ok(Vec::new());
@@ -148,58 +148,30 @@ impl Store for PostgresStore {
         self.puts.put(writes).await
     }
 
-    async fn get_jobs(&self, tenant: TenantId, keys: &[JobKey]) -> Result<Vec<Option<Job>>> {
-        self.told(jobs::get(&self.pool, tenant, keys).await)
-    }
-
     async fn recall(&self, tenant: TenantId, scope: &str, key: &str, now: Timestamp) -> Result<Option<(u128, Answer)>> {
         self.told(keys::recall(&self.pool, tenant, scope, key, now).await)
-    }
-
-    async fn list_jobs(&self, query: &JobQuery) -> Result<Page<Job>> {
-        self.told(jobs::list(&self.pool, query).await)
     }
 
     async fn load_resumable(&self, now: Timestamp, limit: usize) -> Result<Vec<Job>> {
         self.told(jobs::load_resumable(&self.pool, now, limit).await)
     }
 
-    async fn put_capacity(&self, capacity: Capacity) -> Result<()> {
-        let what = (self.locks, capacity);
-        self.pool
-            .write_step(Step("put_capacity"), &what, |tx, (locks, capacity)| {
-                Box::pin(capacities::put(tx, *locks, capacity))
-            })
-            .await
+    async fn mark_zone_database(&self, version: &str) -> Result<()> {
+        Step("mark_zone_database").before_commit();
+        self.told(migrations::put_meta(&self.pool, ZONE_DATABASE, version).await)?;
+        Step("mark_zone_database").after_commit();
+        Ok(())
     }
+}
 
-    async fn delete_capacity(&self, tenant: TenantId, scope: Scope, name: &str) -> Result<bool> {
-        let what = (tenant, scope, name.to_owned());
-        self.pool
-            .write_step(Step("delete_capacity"), &what, |tx, (tenant, scope, name)| {
-                Box::pin(capacities::delete(tx, *tenant, *scope, name))
-            })
-            .await
-    }
-
-    async fn list_capacities(&self, tenant: Option<TenantId>) -> Result<Vec<Capacity>> {
-        self.told(capacities::list(&self.pool, tenant).await)
-    }
-
-    async fn counts(&self, tenant: Option<TenantId>) -> Result<Vec<Count>> {
-        self.told(capacities::counts(&self.pool, tenant).await)
-    }
-
+#[async_trait::async_trait]
+impl Path for PostgresStore {
     async fn pulse(&self, now: Timestamp) -> Result<Pulse> {
         self.told(pulse::get(&self.pool, now).await)
     }
 
-    async fn rung(&self) {
+    async fn wait_for_remote_change(&self) {
         self.listener.bell(JOBS_BELL).notified().await;
-    }
-
-    async fn list_shards(&self) -> Result<Vec<ShardOwner>> {
-        self.told(shards::list(&self.pool).await)
     }
 
     async fn open_shards(&self, shards: &[ShardId], owner: &str) -> Result<Vec<ShardFence>> {
@@ -282,16 +254,12 @@ impl Store for PostgresStore {
             .await
     }
 
-    async fn load_running(&self, executions: &[ExecutionId]) -> Result<Vec<Option<RunningAttempt>>> {
-        self.told(reads::load_running(&self.pool, executions).await)
-    }
-
-    async fn load_expired(&self, now: Timestamp, limit: usize) -> Result<Vec<RunningAttempt>> {
-        self.told(reads::load_expired(&self.pool, now, limit).await)
-    }
-
-    async fn load_orphans(&self, live_nodes: &[String], limit: usize) -> Result<Vec<RunningAttempt>> {
-        self.told(reads::load_orphans(&self.pool, live_nodes, limit).await)
+    async fn load_running(&self, query: &RunningQuery) -> Result<Vec<RunningAttempt>> {
+        self.told(match query {
+            RunningQuery::Of(ids) => reads::load_running(&self.pool, ids).await,
+            RunningQuery::Expired { now, limit } => reads::load_expired(&self.pool, *now, *limit).await,
+            RunningQuery::Orphans { live_nodes, limit } => reads::load_orphans(&self.pool, live_nodes, *limit).await,
+        })
     }
 
     async fn cancel(&self, batch: CancelBatch) -> Result<Verdicts<CancelVerdict>> {
@@ -334,8 +302,64 @@ impl Store for PostgresStore {
             .await
     }
 
-    async fn dead_groups(&self, tenant: TenantId, limit: usize) -> Result<Vec<DeadGroup>> {
-        self.told(reads::dead_groups(&self.pool, tenant, limit).await)
+    async fn break_watches(&self, now: Timestamp, limit: usize) -> Result<Vec<Broken>> {
+        let what = (now, limit);
+        self.pool
+            .write_step(Step("break_watches"), &what, |tx, (now, limit)| Box::pin(watches::break_due(tx, *now, *limit)))
+            .await
+    }
+
+    async fn load_deliveries(
+        &self,
+        now: Timestamp,
+        except: &[EndpointId],
+        limit: usize,
+    ) -> Result<Vec<(Delivery, Endpoint)>> {
+        self.told(deliveries::load(&self.pool, now, except, limit).await)
+    }
+
+    async fn settle_deliveries(&self, tried: Vec<Tried>) -> Result<()> {
+        if tried.is_empty() {
+            return Ok(());
+        }
+        self.pool
+            .write_step(Step("settle_deliveries"), &tried, |tx, tried| Box::pin(deliveries::settle(tx, tried)))
+            .await
+    }
+
+    async fn replay_delivery(&self, tenant: TenantId, endpoint: EndpointId, seq: u64, now: Timestamp) -> Result<bool> {
+        let what = (tenant, endpoint, seq, now);
+        self.pool
+            .write_step(Step("replay_delivery"), &what, |tx, (tenant, endpoint, seq, now)| {
+                Box::pin(deliveries::replay(tx, *tenant, *endpoint, *seq, *now))
+            })
+            .await
+    }
+
+    async fn prune(&self, retention: &Retention, now: Timestamp, limit: usize) -> Result<Pruned> {
+        if limit == 0 {
+            return Ok(Pruned::default());
+        }
+        let mut pruned = prune::prune(&self.pool, self.locks, &self.pruning, retention, now, limit).await?;
+        let left = limit.saturating_sub(pruned.executions + pruned.others);
+        let keys = self.told(keys::forget(&self.pool, now, left).await)?;
+        (pruned.others, pruned.more) = (pruned.others + keys, pruned.more || keys == left);
+        Ok(pruned)
+    }
+
+    async fn reconcile(&self) -> Result<u64> {
+        reconcile::reconcile(&self.pool).await
+    }
+}
+
+#[async_trait::async_trait]
+impl Reads for PostgresStore {
+    async fn get_jobs(&self, tenant: TenantId, keys: &[JobKey]) -> Result<Vec<Option<Job>>> {
+        self.told(jobs::get(&self.pool, tenant, keys).await)
+    }
+
+    async fn list_jobs(&self, query: &JobQuery) -> Result<Page<Job>> {
+        self.told(jobs::list(&self.pool, query).await)
     }
 
     async fn get_executions(&self, tenant: TenantId, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>> {
@@ -374,74 +398,16 @@ impl Store for PostgresStore {
         self.told(listing::list_skips(&self.pool, tenant, job, within, limit).await)
     }
 
+    async fn dead_groups(&self, tenant: TenantId, limit: usize) -> Result<Vec<DeadGroup>> {
+        self.told(reads::dead_groups(&self.pool, tenant, limit).await)
+    }
+
+    async fn counts(&self, tenant: Option<TenantId>) -> Result<Vec<Count>> {
+        self.told(capacities::counts(&self.pool, tenant).await)
+    }
+
     async fn stats(&self, query: &StatsQuery) -> Result<Vec<Rollup>> {
         self.told(stats::list(&self.pool, query).await)
-    }
-
-    async fn prune(&self, retention: &Retention, now: Timestamp, limit: usize) -> Result<Pruned> {
-        prune::prune(&self.pool, self.locks, &self.pruning, retention, now, limit).await
-    }
-
-    async fn reconcile(&self) -> Result<u64> {
-        reconcile::reconcile(&self.pool).await
-    }
-
-    async fn put_operation(&self, operation: Operation, expected: Option<OperationState>) -> Result<bool> {
-        let what = (operation, expected);
-        self.pool
-            .write_step(Step("put_operation"), &what, |tx, (operation, expected)| {
-                Box::pin(operations::put(tx, operation, *expected))
-            })
-            .await
-    }
-
-    async fn get_operation(&self, tenant: TenantId, id: OperationId) -> Result<Option<Operation>> {
-        self.told(operations::get(&self.pool, tenant, id).await)
-    }
-
-    async fn list_operations(
-        &self,
-        tenant: TenantId,
-        before: Option<OperationId>,
-        limit: usize,
-    ) -> Result<Page<Operation>> {
-        self.told(operations::list(&self.pool, tenant, before, limit).await)
-    }
-
-    async fn load_operations(&self, limit: usize) -> Result<Vec<Operation>> {
-        self.told(operations::load(&self.pool, limit).await)
-    }
-
-    async fn put_endpoint(&self, endpoint: Endpoint) -> Result<()> {
-        self.pool
-            .write_step(Step("put_endpoint"), &endpoint, |tx, endpoint| Box::pin(endpoints::put(tx, endpoint)))
-            .await
-    }
-
-    async fn delete_endpoint(&self, tenant: TenantId, id: EndpointId) -> Result<bool> {
-        endpoints::delete(&self.pool, tenant, id).await
-    }
-
-    async fn list_endpoints(&self, tenant: TenantId) -> Result<Vec<Endpoint>> {
-        self.told(endpoints::list(&self.pool, tenant).await)
-    }
-
-    async fn load_deliveries(
-        &self,
-        now: Timestamp,
-        except: &[EndpointId],
-        limit: usize,
-    ) -> Result<Vec<(Delivery, Endpoint)>> {
-        self.told(deliveries::load(&self.pool, now, except, limit).await)
-    }
-
-    async fn settle_deliveries(&self, tried: Vec<Tried>) -> Result<()> {
-        if tried.is_empty() {
-            return Ok(());
-        }
-        self.pool
-            .write_step(Step("settle_deliveries"), &tried, |tx, tried| Box::pin(deliveries::settle(tx, tried)))
-            .await
     }
 
     async fn list_deliveries(
@@ -454,37 +420,35 @@ impl Store for PostgresStore {
         self.told(deliveries::list(&self.pool, tenant, endpoint, before, limit).await)
     }
 
-    async fn replay_delivery(&self, tenant: TenantId, endpoint: EndpointId, seq: u64, now: Timestamp) -> Result<bool> {
-        let what = (tenant, endpoint, seq, now);
-        self.pool
-            .write_step(Step("replay_delivery"), &what, |tx, (tenant, endpoint, seq, now)| {
-                Box::pin(deliveries::replay(tx, *tenant, *endpoint, *seq, *now))
-            })
-            .await
-    }
-
-    async fn break_watches(&self, now: Timestamp, limit: usize) -> Result<Vec<Broken>> {
-        let what = (now, limit);
-        self.pool
-            .write_step(Step("break_watches"), &what, |tx, (now, limit)| Box::pin(watches::break_due(tx, *now, *limit)))
-            .await
-    }
-
-    async fn forget_keys(&self, now: Timestamp, limit: usize) -> Result<usize> {
-        Step("forget_keys").before_commit();
-        let forgotten = self.told(keys::forget(&self.pool, now, limit).await)?;
-        Step("forget_keys").after_commit();
-        Ok(forgotten)
-    }
-
-    async fn mark_zone_database(&self, version: &str) -> Result<()> {
-        Step("mark_zone_database").before_commit();
-        self.told(migrations::put_meta(&self.pool, ZONE_DATABASE, version).await)?;
-        Step("mark_zone_database").after_commit();
-        Ok(())
+    async fn list_shards(&self) -> Result<Vec<ShardOwner>> {
+        self.told(shards::list(&self.pool).await)
     }
 
     async fn status(&self) -> Result<StoreStatus> {
         self.told(migrations::status(&self.pool).await)
+    }
+}
+
+#[async_trait::async_trait]
+impl Records for PostgresStore {
+    async fn put_record(&self, record: Record, expected: Option<Expected>) -> Result<bool> {
+        let what = (self.locks, Row::of(&record)?, expected);
+        self.pool
+            .write_step(put_step(what.1.key.kind), &what, |tx, (locks, row, expected)| {
+                Box::pin(records::put(tx, *locks, row, *expected))
+            })
+            .await
+    }
+
+    async fn get_record(&self, key: &RecordKey) -> Result<Option<Stored>> {
+        self.told(records::get(&self.pool, key).await)
+    }
+
+    async fn list_records(&self, query: &RecordQuery) -> Result<Page<Stored>> {
+        self.told(records::list(&self.pool, query).await)
+    }
+
+    async fn delete_record(&self, key: &RecordKey) -> Result<bool> {
+        records::delete(&self.pool, key).await
     }
 }

@@ -19,7 +19,6 @@ pub(super) async fn get(pool: &Pool, now: Timestamp) -> Done<Pulse> {
         expired: columns.next()?,
         resumable: columns.next()?,
         watches: columns.next()?,
-        keys: columns.next()?,
         operations: columns.next()?,
         deliveries: columns.next()?,
     })

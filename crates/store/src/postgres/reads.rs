@@ -89,12 +89,12 @@ pub(super) async fn list_attempts(pool: &Pool, tenant: TenantId, execution: Exec
 }
 
 /// Reads the running attempts of these executions.
-pub(super) async fn load_running(pool: &Pool, ids: &[ExecutionId]) -> Done<Vec<Option<RunningAttempt>>> {
+pub(super) async fn load_running(pool: &Pool, ids: &[ExecutionId]) -> Done<Vec<RunningAttempt>> {
     let Some(these) = Ids::of(ids.iter().copied()) else { return Ok(Vec::new()) };
     let sql = include_str!("sql/attempts/load_running.sql");
     let found = pool.query(sql, &[&these.all, &these.first, &these.last]).await?;
     let found: HashMap<_, _> = running(&found)?.into_iter().map(|attempt| (attempt.fence.execution, attempt)).collect();
-    Ok(ids.iter().map(|id| found.get(id).cloned()).collect())
+    Ok(ids.iter().filter_map(|id| found.get(id).cloned()).collect())
 }
 
 /// Reads running attempts whose lease is over and whose runner is no node. A node bounds its attempts by its monotonic

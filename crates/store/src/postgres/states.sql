@@ -15,8 +15,6 @@ DROP INDEX IF EXISTS outbox_waiting;
 CREATE INDEX outbox_waiting ON outbox (endpoint_id, next_at, seq) WHERE state = 0;
 DROP INDEX IF EXISTS outbox_ended;
 CREATE INDEX outbox_ended ON outbox (at) WHERE state IN (1, 2);
-DROP INDEX IF EXISTS operations_running;
-CREATE INDEX operations_running ON operations (id) WHERE state = 0;
 
 -- Views.
 -- HELD, WAITING, BLOCKED, PENDING, RUNNING, RETRYING.
@@ -46,6 +44,3 @@ CREATE VIEW waiting_deliveries AS SELECT * FROM outbox WHERE state = 0;
 -- DELIVERED, FAILED.
 DROP VIEW IF EXISTS ended_deliveries;
 CREATE VIEW ended_deliveries AS SELECT * FROM outbox WHERE state IN (1, 2);
--- RUNNING.
-DROP VIEW IF EXISTS running_operations;
-CREATE VIEW running_operations AS SELECT * FROM operations WHERE state = 0;

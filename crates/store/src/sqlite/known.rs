@@ -5,8 +5,8 @@
 //! at the first question and changed along with the tables; a transaction that changed it and is rolled back makes
 //! it forget everything.
 
-use super::endpoints;
 use super::failure::Done;
+use super::records;
 use super::watches;
 use campanile_model::ids::{JobId, TenantId};
 use campanile_model::notify::{Endpoint, EventKind};
@@ -33,8 +33,8 @@ pub(super) struct Known {
 
 impl Known {
     fn read(connection: &Connection) -> Done<Self> {
-        let endpoints = endpoints::list_all(connection)?;
-        let wanted = endpoints.iter().fold(0, |mask, endpoint| mask | endpoints::mask(&endpoint.events));
+        let endpoints = records::list_endpoints(connection)?;
+        let wanted = endpoints.iter().fold(0, |mask, endpoint| mask | crate::records::mask(&endpoint.events));
         let (expected, failing) = (watches::list_expected(connection)?, watches::list_failing(connection)?);
         // What this transaction wrote before the first question is part of it.
         Ok(Self { endpoints, wanted, expected, failing, changed: true })

@@ -11,12 +11,12 @@ use crate::core::record::Record;
 use crate::core::reports::Reports;
 use crate::core::set::{Guard, Offer, WorkingSet};
 use campanile_model::action::{ActionKind, ActionSpec};
-use campanile_model::capacity::Scope;
 use campanile_model::execution::{AttemptOutcome, Reason};
 use campanile_model::ids::{ExecutionId, FireKind, JobId, TenantId};
 use campanile_model::job::{JobState, Priority};
 use campanile_model::lifecycle::{self, Event};
 use campanile_model::overlap::Overlap;
+use campanile_model::store::RecordKind;
 use campanile_model::time::Timestamp;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 use std::sync::Arc;
@@ -162,7 +162,8 @@ pub(super) fn load_starts(
 /// The limits of a pool, if it has any.
 fn load_pool(connection: &Connection, tenant: TenantId, name: &Arc<str>) -> Done<Option<Pool>> {
     let mut get = connection.prepare_cached(include_str!("sql/capacities/get.sql"))?;
-    let limits = get.query_row(params![tenant.0, Scope::Pool.code(), &**name], |row| Ok((row.get(0)?, row.get(1)?)));
+    let limits =
+        get.query_row(params![tenant.0, RecordKind::Pool.code(), &**name], |row| Ok((row.get(0)?, row.get(1)?)));
     let Some((slots, paused)) = limits.optional()? else { return Ok(None) };
     let slots: Option<i64> = slots;
     let slots = match slots {

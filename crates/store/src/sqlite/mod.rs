@@ -15,8 +15,8 @@
 //! kind is touched.
 //!
 //! Reading order: `writer`, `reader`, `checkpointer`, `migrations`; then the verbs by noun, as they stand below, with `effects` for
-//! what follows from every change of state; then lists and upkeep (`listing`, `stats`, `prune`, `reconcile`, `operations`)
-//! and notifications (`endpoints`, `outbox`, `watches`, and what the writer has `known` of them); `rows` and `failure` translate.
+//! what follows from every change of state; then lists and upkeep (`listing`, `stats`, `prune`, `reconcile`), `records`
+//! and notifications (`outbox`, `watches`, and what the writer has `known` of them); `rows` and `failure` translate.
 
 mod writer;
 mod reader;
@@ -48,30 +48,30 @@ mod listing;
 mod stats;
 mod prune;
 mod reconcile;
-mod operations;
-mod endpoints;
+mod records;
 mod outbox;
 mod watches;
 mod known;
 mod rows;
 mod failure;
 
-use campanile_model::capacity::{Capacity, Count, Scope};
+use crate::records::{Row, delete_step, put_step};
+use campanile_model::capacity::Count;
 use campanile_model::error::{Error, Kind, Result};
 use campanile_model::execution::{Attempt, Execution, LogLine, Progress};
 use campanile_model::fault::{Bug, Step, planted};
-use campanile_model::ids::{EndpointId, ExecutionId, JobId, OperationId, TenantId};
+use campanile_model::ids::{EndpointId, ExecutionId, JobId, TenantId};
 use campanile_model::job::Job;
 use campanile_model::limits;
 use campanile_model::notify::{Broken, Delivery, Endpoint, Tried};
-use campanile_model::operation::{Operation, OperationState};
 use campanile_model::shard::{ShardFence, ShardId};
 use campanile_model::stats::{Rollup, StatsQuery};
 use campanile_model::store::{
     Answer, Applied, CancelBatch, CancelVerdict, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DeadGroup,
-    Deferral, DueQuery, ExecutionPage, ExecutionQuery, Extended, Extension, FireBatch, FireVerdict, JobKey, JobQuery,
-    JobWrite, Page, PlannedJob, Pruned, Pulse, Put, Replay, Retention, RunningAttempt, ShardOwner, Skip, Store,
-    StoreStatus, Verdicts, Waiting, WaitingQuery,
+    Deferral, DueQuery, ExecutionPage, ExecutionQuery, Expected, Extended, Extension, FireBatch, FireVerdict, JobKey,
+    JobQuery, JobWrite, Jobs, Page, Path, PlannedJob, Pruned, Pulse, Put, Reads, Record, RecordKey, RecordQuery,
+    Records, Replay, Retention, RunningAttempt, RunningQuery, ShardOwner, Skip, StoreStatus, Stored, Verdicts, Waiting,
+    WaitingQuery,
 };
 use campanile_model::time::Timestamp;
 use checkpointer::Checkpointer;
@@ -284,7 +284,7 @@ fn open_reader(options: &Options) -> rusqlite::Result<Connection> {
 }
 
 #[async_trait::async_trait]
-impl Store for SqliteStore {
+impl Jobs for SqliteStore {
     async fn put_jobs(&self, writes: Vec<JobWrite>) -> Result<Vec<Put>> {
         if writes.is_empty() {
             return Ok(Vec::new());
@@ -292,47 +292,29 @@ impl Store for SqliteStore {
         self.writer.step(Step("put_jobs"), writes.len(), move |c| jobs::put(c, &writes)).await
     }
 
-    async fn get_jobs(&self, tenant: TenantId, keys: &[JobKey]) -> Result<Vec<Option<Job>>> {
-        let keys = keys.to_vec();
-        self.readers.run(move |c| jobs::get(c, tenant, &keys)).await
-    }
-
-    async fn list_jobs(&self, query: &JobQuery) -> Result<Page<Job>> {
-        let query = query.clone();
-        self.readers.run(move |c| jobs::list(c, &query)).await
+    async fn recall(&self, tenant: TenantId, scope: &str, key: &str, now: Timestamp) -> Result<Option<(u128, Answer)>> {
+        let (scope, key) = (scope.to_owned(), key.to_owned());
+        self.readers.run(move |c| keys::recall(c, tenant, &scope, &key, now)).await
     }
 
     async fn load_resumable(&self, now: Timestamp, limit: usize) -> Result<Vec<Job>> {
         self.readers.run(move |c| jobs::load_resumable(c, now, limit)).await
     }
 
-    async fn put_capacity(&self, capacity: Capacity) -> Result<()> {
-        self.writer.step(Step("put_capacity"), 1, move |c| capacities::put(c, &capacity)).await
+    async fn mark_zone_database(&self, version: &str) -> Result<()> {
+        let version = version.to_owned();
+        self.writer.step(Step("mark_zone_database"), 1, move |c| put_meta(c, ZONE_DATABASE, &version)).await
     }
+}
 
-    async fn delete_capacity(&self, tenant: TenantId, scope: Scope, name: &str) -> Result<bool> {
-        let name = name.to_owned();
-        self.writer.step(Step("delete_capacity"), 1, move |c| capacities::delete(c, tenant, scope, &name)).await
-    }
-
-    async fn list_capacities(&self, tenant: Option<TenantId>) -> Result<Vec<Capacity>> {
-        self.readers.run(move |c| capacities::list(c, tenant)).await
-    }
-
-    async fn counts(&self, tenant: Option<TenantId>) -> Result<Vec<Count>> {
-        self.readers.run(move |c| capacities::counts(c, tenant)).await
-    }
-
+#[async_trait::async_trait]
+impl Path for SqliteStore {
     async fn pulse(&self, now: Timestamp) -> Result<Pulse> {
         self.readers.run(move |c| pulse::get(c, now)).await
     }
 
-    async fn rung(&self) {
+    async fn wait_for_remote_change(&self) {
         std::future::pending().await
-    }
-
-    async fn list_shards(&self) -> Result<Vec<ShardOwner>> {
-        self.readers.run(shards::list).await
     }
 
     async fn open_shards(&self, shards: &[ShardId], owner: &str) -> Result<Vec<ShardFence>> {
@@ -404,18 +386,17 @@ impl Store for SqliteStore {
             .await
     }
 
-    async fn load_running(&self, executions: &[ExecutionId]) -> Result<Vec<Option<RunningAttempt>>> {
-        let ids = executions.to_vec();
-        self.readers.run(move |c| leases::load_running(c, &ids)).await
-    }
-
-    async fn load_expired(&self, now: Timestamp, limit: usize) -> Result<Vec<RunningAttempt>> {
-        self.readers.run(move |c| leases::load_expired(c, now, limit)).await
-    }
-
-    async fn load_orphans(&self, live_nodes: &[String], limit: usize) -> Result<Vec<RunningAttempt>> {
-        let live_nodes = live_nodes.iter().cloned().collect();
-        self.readers.run(move |c| leases::load_orphans(c, &live_nodes, limit)).await
+    async fn load_running(&self, query: &RunningQuery) -> Result<Vec<RunningAttempt>> {
+        let query = query.clone();
+        self.readers
+            .run(move |c| match &query {
+                RunningQuery::Of(ids) => Ok(leases::load_running(c, ids)?.into_iter().flatten().collect()),
+                RunningQuery::Expired { now, limit } => leases::load_expired(c, *now, *limit),
+                RunningQuery::Orphans { live_nodes, limit } => {
+                    leases::load_orphans(c, &live_nodes.iter().cloned().collect(), *limit)
+                }
+            })
+            .await
     }
 
     async fn cancel(&self, batch: CancelBatch) -> Result<Verdicts<CancelVerdict>> {
@@ -450,22 +431,78 @@ impl Store for SqliteStore {
         self.writer.step(Step("bury"), executions.len(), move |c| dead::bury(c, tenant, &executions, &note, now)).await
     }
 
-    async fn dead_groups(&self, tenant: TenantId, limit: usize) -> Result<Vec<DeadGroup>> {
-        self.readers.run(move |c| dead::groups(c, tenant, limit)).await
+    async fn break_watches(&self, now: Timestamp, limit: usize) -> Result<Vec<Broken>> {
+        self.writer.step(Step("break_watches"), limit, move |c| watches::break_due(c, now, limit)).await
     }
 
-    async fn progress(&self, tenant: TenantId, execution: ExecutionId) -> Result<Option<Progress>> {
-        self.readers.run(move |c| progress::get(c, tenant, execution)).await
-    }
-
-    async fn list_logs(
+    async fn load_deliveries(
         &self,
-        tenant: TenantId,
-        execution: ExecutionId,
-        after: u64,
+        now: Timestamp,
+        except: &[EndpointId],
         limit: usize,
-    ) -> Result<Vec<(u64, LogLine)>> {
-        self.readers.run(move |c| progress::list_logs(c, tenant, execution, after, limit)).await
+    ) -> Result<Vec<(Delivery, Endpoint)>> {
+        let except = except.to_vec();
+        self.readers.run(move |c| outbox::load(c, records::list_endpoints(c)?, (now, &except), limit)).await
+    }
+
+    async fn settle_deliveries(&self, tried: Vec<Tried>) -> Result<()> {
+        if tried.is_empty() {
+            return Ok(());
+        }
+        self.writer.step(Step("settle_deliveries"), tried.len(), move |c| outbox::settle(c, &tried)).await
+    }
+
+    async fn replay_delivery(&self, tenant: TenantId, endpoint: EndpointId, seq: u64, now: Timestamp) -> Result<bool> {
+        self.writer.step(Step("replay_delivery"), 1, move |c| outbox::replay(c, tenant, endpoint, seq, now)).await
+    }
+
+    async fn prune(&self, retention: &Retention, now: Timestamp, limit: usize) -> Result<Pruned> {
+        if limit == 0 {
+            return Ok(Pruned::default());
+        }
+        let rows_max = limits::SCAN_ROWS_MAX;
+        let order = Arc::new(prune::Order { retention: retention.clone(), now, limit, rows_max });
+        let progress = self.pruned.lock().clone();
+        let found = self.readers.run({
+            let order = order.clone();
+            move |c| prune::find(c, &order, progress)
+        });
+        let found = found.await?;
+        let progress = found.progress.clone();
+        let delete = move |c: &Connection| {
+            let (mut pruned, all) = prune::delete(c, &order, &found)?;
+            let left = limit.saturating_sub(pruned.executions + pruned.others);
+            let keys = keys::forget(c, now, left)?;
+            (pruned.others, pruned.more) = (pruned.others + keys, pruned.more || keys == left);
+            Ok((pruned, all))
+        };
+        let (pruned, all) = self.writer.step(Step("prune"), limit, delete).await?;
+        if all {
+            *self.pruned.lock() = progress;
+        }
+        Ok(pruned)
+    }
+
+    async fn reconcile(&self) -> Result<u64> {
+        let drift = self.readers.run(reconcile::find).await?;
+        let by = drift.sum();
+        if by > 0 {
+            self.writer.run(drift.len(), move |c| reconcile::correct(c, &drift)).await?;
+        }
+        Ok(by)
+    }
+}
+
+#[async_trait::async_trait]
+impl Reads for SqliteStore {
+    async fn get_jobs(&self, tenant: TenantId, keys: &[JobKey]) -> Result<Vec<Option<Job>>> {
+        let keys = keys.to_vec();
+        self.readers.run(move |c| jobs::get(c, tenant, &keys)).await
+    }
+
+    async fn list_jobs(&self, query: &JobQuery) -> Result<Page<Job>> {
+        let query = query.clone();
+        self.readers.run(move |c| jobs::list(c, &query)).await
     }
 
     async fn get_executions(&self, tenant: TenantId, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>> {
@@ -482,6 +519,20 @@ impl Store for SqliteStore {
         self.readers.run(move |c| executions::list_attempts(c, tenant, execution)).await
     }
 
+    async fn progress(&self, tenant: TenantId, execution: ExecutionId) -> Result<Option<Progress>> {
+        self.readers.run(move |c| progress::get(c, tenant, execution)).await
+    }
+
+    async fn list_logs(
+        &self,
+        tenant: TenantId,
+        execution: ExecutionId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<(u64, LogLine)>> {
+        self.readers.run(move |c| progress::list_logs(c, tenant, execution, after, limit)).await
+    }
+
     async fn list_skips(
         &self,
         tenant: TenantId,
@@ -492,94 +543,17 @@ impl Store for SqliteStore {
         self.readers.run(move |c| listing::list_skips(c, tenant, job, within, limit)).await
     }
 
+    async fn dead_groups(&self, tenant: TenantId, limit: usize) -> Result<Vec<DeadGroup>> {
+        self.readers.run(move |c| dead::groups(c, tenant, limit)).await
+    }
+
+    async fn counts(&self, tenant: Option<TenantId>) -> Result<Vec<Count>> {
+        self.readers.run(move |c| capacities::counts(c, tenant)).await
+    }
+
     async fn stats(&self, query: &StatsQuery) -> Result<Vec<Rollup>> {
         let query = query.clone();
         self.readers.run(move |c| stats::list(c, &query)).await
-    }
-
-    async fn prune(&self, retention: &Retention, now: Timestamp, limit: usize) -> Result<Pruned> {
-        if limit == 0 {
-            return Ok(Pruned::default());
-        }
-        let rows_max = limits::SCAN_ROWS_MAX;
-        let order = Arc::new(prune::Order { retention: retention.clone(), now, limit, rows_max });
-        let progress = self.pruned.lock().clone();
-        let found = self.readers.run({
-            let order = order.clone();
-            move |c| prune::find(c, &order, progress)
-        });
-        let found = found.await?;
-        let progress = found.progress.clone();
-        let (pruned, all) = self.writer.step(Step("prune"), limit, move |c| prune::delete(c, &order, &found)).await?;
-        if all {
-            *self.pruned.lock() = progress;
-        }
-        Ok(pruned)
-    }
-
-    async fn reconcile(&self) -> Result<u64> {
-        let drift = self.readers.run(reconcile::find).await?;
-        let by = drift.sum();
-        if by > 0 {
-            self.writer.run(drift.len(), move |c| reconcile::correct(c, &drift)).await?;
-        }
-        Ok(by)
-    }
-
-    async fn put_operation(&self, operation: Operation, expected: Option<OperationState>) -> Result<bool> {
-        self.writer.step(Step("put_operation"), 1, move |c| operations::put(c, &operation, expected)).await
-    }
-
-    async fn get_operation(&self, tenant: TenantId, id: OperationId) -> Result<Option<Operation>> {
-        self.readers.run(move |c| operations::get(c, tenant, id)).await
-    }
-
-    async fn list_operations(
-        &self,
-        tenant: TenantId,
-        before: Option<OperationId>,
-        limit: usize,
-    ) -> Result<Page<Operation>> {
-        self.readers.run(move |c| operations::list(c, tenant, before, limit)).await
-    }
-
-    async fn load_operations(&self, limit: usize) -> Result<Vec<Operation>> {
-        self.readers.run(move |c| operations::load(c, limit)).await
-    }
-
-    async fn put_endpoint(&self, endpoint: Endpoint) -> Result<()> {
-        self.writer.step(Step("put_endpoint"), 1, move |c| endpoints::put(c, &endpoint)).await
-    }
-
-    async fn delete_endpoint(&self, tenant: TenantId, id: EndpointId) -> Result<bool> {
-        loop {
-            if let Some(was_there) =
-                self.writer.step(Step("delete_endpoint"), 1, move |c| endpoints::delete(c, tenant, id)).await?
-            {
-                return Ok(was_there);
-            }
-        }
-    }
-
-    async fn list_endpoints(&self, tenant: TenantId) -> Result<Vec<Endpoint>> {
-        self.readers.run(move |c| endpoints::list(c, tenant)).await
-    }
-
-    async fn load_deliveries(
-        &self,
-        now: Timestamp,
-        except: &[EndpointId],
-        limit: usize,
-    ) -> Result<Vec<(Delivery, Endpoint)>> {
-        let except = except.to_vec();
-        self.readers.run(move |c| outbox::load(c, endpoints::list_all(c)?, (now, &except), limit)).await
-    }
-
-    async fn settle_deliveries(&self, tried: Vec<Tried>) -> Result<()> {
-        if tried.is_empty() {
-            return Ok(());
-        }
-        self.writer.step(Step("settle_deliveries"), tried.len(), move |c| outbox::settle(c, &tried)).await
     }
 
     async fn list_deliveries(
@@ -592,31 +566,41 @@ impl Store for SqliteStore {
         self.readers.run(move |c| outbox::list(c, tenant, endpoint, before, limit)).await
     }
 
-    async fn replay_delivery(&self, tenant: TenantId, endpoint: EndpointId, seq: u64, now: Timestamp) -> Result<bool> {
-        self.writer.step(Step("replay_delivery"), 1, move |c| outbox::replay(c, tenant, endpoint, seq, now)).await
-    }
-
-    async fn break_watches(&self, now: Timestamp, limit: usize) -> Result<Vec<Broken>> {
-        self.writer.step(Step("break_watches"), limit, move |c| watches::break_due(c, now, limit)).await
-    }
-
-    async fn recall(&self, tenant: TenantId, scope: &str, key: &str, now: Timestamp) -> Result<Option<(u128, Answer)>> {
-        let (scope, key) = (scope.to_owned(), key.to_owned());
-        self.readers.run(move |c| keys::recall(c, tenant, &scope, &key, now)).await
-    }
-
-    async fn forget_keys(&self, now: Timestamp, limit: usize) -> Result<usize> {
-        self.writer.step(Step("forget_keys"), limit, move |c| keys::forget(c, now, limit)).await
-    }
-
-    async fn mark_zone_database(&self, version: &str) -> Result<()> {
-        let version = version.to_owned();
-        self.writer.step(Step("mark_zone_database"), 1, move |c| put_meta(c, ZONE_DATABASE, &version)).await
+    async fn list_shards(&self) -> Result<Vec<ShardOwner>> {
+        self.readers.run(shards::list).await
     }
 
     async fn status(&self) -> Result<StoreStatus> {
         let location = self.location.clone();
         self.readers.run(move |c| status(c, &location)).await
+    }
+}
+
+#[async_trait::async_trait]
+impl Records for SqliteStore {
+    async fn put_record(&self, record: Record, expected: Option<Expected>) -> Result<bool> {
+        let row = Row::of(&record)?;
+        self.writer.step(put_step(row.key.kind), 1, move |c| records::put(c, &row, expected)).await
+    }
+
+    async fn get_record(&self, key: &RecordKey) -> Result<Option<Stored>> {
+        let key = key.clone();
+        self.readers.run(move |c| records::get(c, &key)).await
+    }
+
+    async fn list_records(&self, query: &RecordQuery) -> Result<Page<Stored>> {
+        let query = query.clone();
+        self.readers.run(move |c| records::list(c, &query)).await
+    }
+
+    async fn delete_record(&self, key: &RecordKey) -> Result<bool> {
+        loop {
+            let key = key.clone();
+            let step = self.writer.step(delete_step(key.kind), 1, move |c| records::delete(c, &key));
+            if let Some(was_there) = step.await? {
+                return Ok(was_there);
+            }
+        }
     }
 }
 

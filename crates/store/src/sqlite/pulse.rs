@@ -20,7 +20,6 @@ pub(super) fn get(connection: &Connection, now: Timestamp) -> Done<Pulse> {
         expired: columns.next()?,
         resumable: columns.next()?,
         watches: columns.next()?,
-        keys: columns.next()?,
         operations: columns.next()?,
         deliveries: columns.next()?,
     })

@@ -7,6 +7,7 @@ use super::writer::Writer;
 use super::*;
 use campanile_model::job::JobState;
 use campanile_model::lifecycle::{self, State};
+use campanile_model::store::Path as _;
 use std::path::Path;
 
 fn migrated(directory: &Path) -> Connection {

@@ -19,7 +19,7 @@ pub mod idempotency;
 pub mod listing;
 pub mod stats;
 pub mod prune;
-pub mod operations;
+pub mod records;
 pub mod deliveries;
 pub mod watches;
 pub mod lives;
@@ -142,7 +142,6 @@ macro_rules! store_suite {
                 pools,
                 $make,
                 [
-                    limits_come_back_as_they_were_written,
                     no_more_run_than_there_are_slots,
                     a_paused_pool_starts_nothing,
                     a_limit_does_not_keep_what_must_not_run,
@@ -287,15 +286,19 @@ macro_rules! store_suite {
                 ]
             );
             $crate::store_facts!(
-                operations,
+                records,
                 $make,
-                [an_operation_is_guarded_by_its_state, operations_are_listed_and_loaded,]
+                [
+                    a_record_comes_back_as_it_was_written,
+                    a_record_is_guarded_by_its_version,
+                    records_are_listed_last_ones_first,
+                    a_record_is_forgotten_once,
+                ]
             );
             $crate::store_facts!(
                 deliveries,
                 $make,
                 [
-                    an_endpoint_comes_back_as_it_was_written,
                     what_happens_to_an_execution_is_told,
                     nothing_is_told_of_what_did_not_happen,
                     events_and_states_agree_when_raced,

@@ -263,30 +263,22 @@ CREATE TABLE "overlaps" (
     PRIMARY KEY (job_id, execution_id)
 );
 
--- Limits of pools (scope 0) and targets (scope 1).
-CREATE TABLE capacities (
-    tenant           int8 NOT NULL,
-    scope            int2 NOT NULL,
-    name             text COLLATE "C" NOT NULL,
-    slots            int8,
-    per_second_milli int8,
-    paused           bool NOT NULL,
-    updated_at       int8 NOT NULL,
-    PRIMARY KEY (tenant, scope, name)
+-- Small things that people write down: limits of pools (kind 0, by name) and targets (1), endpoints (2, by the digits of
+-- their id), operations (3). `body` is JSON. What the store asks for while it writes has columns of its own: `slots` and
+-- `paused` of limits, `paused` and `events` of endpoints (bit n stands for the event kind with code n), and which are `at_work`.
+CREATE TABLE records (
+    kind    int2 NOT NULL,
+    tenant  int8 NOT NULL,
+    id      text COLLATE "C" NOT NULL,
+    version int8 NOT NULL,
+    body    text NOT NULL,
+    slots   int8,
+    paused  bool NOT NULL,
+    events  int8 NOT NULL,
+    at_work bool NOT NULL,
+    PRIMARY KEY (kind, tenant, id)
 );
-
--- Who wants to hear of what; bit n of `events` stands for the event kind with code n.
-CREATE TABLE endpoints (
-    id         uuid PRIMARY KEY,
-    tenant     int8 NOT NULL,
-    url        text NOT NULL,
-    events     int8 NOT NULL,
-    job_id     uuid,
-    tag        text,
-    paused     bool NOT NULL,
-    created_at int8 NOT NULL
-);
-CREATE INDEX endpoints_tenant ON endpoints (tenant, id);
+CREATE INDEX records_at_work ON records (kind, tenant, id) WHERE at_work;
 
 -- Events on their way, one row per endpoint. Numbers are never used again: they are the events' identity towards the endpoint.
 CREATE TABLE outbox (
@@ -332,19 +324,6 @@ CREATE TABLE failing (
     tenant int8 NOT NULL,
     since  int8 NOT NULL
 );
-
--- Work on many executions; `spec` and `progress` are the engine's.
-CREATE TABLE operations (
-    id         uuid PRIMARY KEY,
-    tenant     int8 NOT NULL,
-    kind       int2 NOT NULL,
-    state      int2 NOT NULL,
-    created_at int8 NOT NULL,
-    updated_at int8 NOT NULL,
-    spec       text NOT NULL,
-    progress   text NOT NULL
-);
-CREATE INDEX operations_tenant ON operations (tenant, id);
 
 -- What is ready to run, on its way to whoever runs it: the queue's. Not logged, because the store knows all of it: after a
 -- crash of the server it is empty, and what waited is published again.

@@ -250,30 +250,7 @@ CREATE TABLE logs (
     PRIMARY KEY (execution_id, seq)
 ) STRICT, WITHOUT ROWID;
 
--- Limits of pools (scope 0) and targets (scope 1).
-CREATE TABLE capacities (
-    tenant           INTEGER NOT NULL,
-    scope            INTEGER NOT NULL,
-    name             TEXT NOT NULL,
-    slots            INTEGER,
-    per_second_milli INTEGER,
-    paused           INTEGER NOT NULL,
-    updated_at       INTEGER NOT NULL,
-    PRIMARY KEY (tenant, scope, name)
-) STRICT, WITHOUT ROWID;
 
--- Who wants to hear of what; bit n of `events` stands for the event kind with code n.
-CREATE TABLE endpoints (
-    id         BLOB PRIMARY KEY,
-    tenant     INTEGER NOT NULL,
-    url        TEXT NOT NULL,
-    events     INTEGER NOT NULL,
-    job_id     BLOB,
-    tag        TEXT,
-    paused     INTEGER NOT NULL,
-    created_at INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
-CREATE INDEX endpoints_tenant ON endpoints (tenant, id);
 
 -- Events on their way, one row per endpoint. Numbers are never used again: they are the events' identity towards the endpoint.
 CREATE TABLE outbox (
@@ -320,15 +297,19 @@ CREATE TABLE failing (
     since  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Work on many executions; `spec` and `progress` are the engine's.
-CREATE TABLE operations (
-    id         BLOB PRIMARY KEY,
-    tenant     INTEGER NOT NULL,
-    kind       INTEGER NOT NULL,
-    state      INTEGER NOT NULL,
-    created_at INTEGER NOT NULL,
-    updated_at INTEGER NOT NULL,
-    spec       TEXT NOT NULL,
-    progress   TEXT NOT NULL
+-- Small things that people write down: limits of pools (kind 0, by name) and targets (1), endpoints (2, by the digits of
+-- their id), operations (3). `body` is JSON. What the store asks for while it writes has columns of its own: `slots` and
+-- `paused` of limits, `paused` and `events` of endpoints (bit n stands for the event kind with code n), and which are `at_work`.
+CREATE TABLE records (
+    kind    INTEGER NOT NULL,
+    tenant  INTEGER NOT NULL,
+    id      TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    body    TEXT NOT NULL,
+    slots   INTEGER,
+    paused  INTEGER NOT NULL,
+    events  INTEGER NOT NULL,
+    at_work INTEGER NOT NULL,
+    PRIMARY KEY (kind, tenant, id)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX operations_tenant ON operations (tenant, id);
+CREATE INDEX records_at_work ON records (kind, tenant, id) WHERE at_work = 1;

@@ -2,10 +2,11 @@
 //! what the writer knows after a rollback.
 
 use super::*;
+use campanile_model::capacity::Scope;
 use campanile_model::filter::Filter;
 use campanile_model::lifecycle::State;
 use campanile_model::notify::{DeliveryState, EventKind, WatchKind};
-use campanile_model::store::{ExecutionQuery, Keep};
+use campanile_model::store::{ExecutionQuery, Keep, RecordKind};
 use campanile_testkit::conformance::store::lives::{self, Dice, all, pages};
 use campanile_testkit::conformance::store::{Fixture, batch};
 use campanile_testkit::generate as g;
@@ -178,7 +179,7 @@ async fn what_was_rolled_back_is_not_known() {
     let failed = {
         let (endpoint, job) = (endpoint.clone(), job.clone());
         store.writer.run(1, move |c| -> failure::Done<()> {
-            endpoints::put(c, &endpoint)?;
+            records::put(c, &Row::of(&endpoint.clone().into())?, None)?;
             assert!(
                 known::ask(c, |known| known.is_wanted(TenantId::DEFAULT, EventKind::Succeeded))?,
                 "its own writes are seen"
@@ -189,7 +190,7 @@ async fn what_was_rolled_back_is_not_known() {
     };
     assert_eq!(failed.await.unwrap_err().kind(), Kind::Conflict);
     assert!(!wants().await, "it was never there");
-    store.put_endpoint(endpoint.clone()).await.unwrap();
+    store.put_record(endpoint.clone().into(), None).await.unwrap();
     assert!(wants().await);
     let failing = async || {
         let job = job.id;
@@ -201,7 +202,7 @@ async fn what_was_rolled_back_is_not_known() {
     assert!(failing().await);
     // A deletion that is rolled back leaves it; an unrelated failure changes nothing.
     let deleted = store.writer.run(1, move |c| -> failure::Done<()> {
-        endpoints::delete(c, endpoint.tenant, endpoint.id)?;
+        records::delete(c, &Record::from(endpoint.clone()).key())?;
         assert!(!known::ask(c, |known| known.is_wanted(TenantId::DEFAULT, EventKind::Succeeded))?);
         Err(Error::new(Kind::Conflict, "changed my mind").into())
     });
@@ -233,9 +234,9 @@ fn the_codes_in_upkeep_are_those_of_the_model() {
         assert_eq!(holds(&connection, "outbox_waiting", state.code()), waits, "{state:?}");
         assert_eq!(holds(&connection, "outbox_ended", state.code()), !waits, "{state:?}");
     }
-    for state in OperationState::ALL {
-        let runs = state == OperationState::Running;
-        assert_eq!(holds(&connection, "operations_running", state.code()), runs, "{state:?}");
+    assert_eq!(RecordKind::Endpoint.code(), 2, "pulse/get.sql, outbox/replay.sql, and more in PostgreSQL");
+    for scope in Scope::ALL {
+        assert_eq!(RecordKind::from(scope).code(), scope.code(), "capacities/lock.sql in PostgreSQL");
     }
     assert_eq!((WatchKind::Start.code(), WatchKind::Finish.code()), (0, 1), "watches/is_open.sql");
 }

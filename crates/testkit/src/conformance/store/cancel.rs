@@ -7,7 +7,7 @@ use campanile_model::execution::{AttemptOutcome, Reason};
 use campanile_model::job::Job;
 use campanile_model::lifecycle::{Event, State};
 use campanile_model::store::{
-    Answer, Applied, CancelBatch, CancelTarget, CancelVerdict, Claimed, Extended, Fired, Idempotency,
+    Answer, Applied, CancelBatch, CancelTarget, CancelVerdict, Claimed, Extended, Fired, Idempotency, RunningQuery,
 };
 use campanile_model::{ExecutionId, TenantId, Timestamp};
 
@@ -98,7 +98,10 @@ pub async fn an_external_worker_is_asked_to_stop(store: Fixture) {
     let cancel = Extended::Cancel { until: later(1_300), reason: Some(Reason::CancelledByUser) };
     let beat = g::extension(granted.fence, later(400), later(99_000));
     assert_eq!(store.extend(vec![beat]).await.unwrap(), [cancel]);
-    assert_eq!(store.load_expired(later(1_301), 10).await.unwrap()[0].fence, granted.fence);
+    assert_eq!(
+        store.load_running(&RunningQuery::Expired { now: later(1_301), limit: 10 }).await.unwrap()[0].fence,
+        granted.fence
+    );
     // The reaper ends it, as `settle` says of whoever was asked to stop.
     let gone = g::complete(&granted, Event::Cancel, AttemptOutcome::WorkerLost, later(1_400));
     assert_eq!(store.completed(gone).await, Applied::Done);

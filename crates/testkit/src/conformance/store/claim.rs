@@ -9,7 +9,9 @@ use campanile_model::job::{Job, JobState};
 use campanile_model::lifecycle::{Event, State};
 use campanile_model::retry::RetryPolicy;
 use campanile_model::shard::ShardFence;
-use campanile_model::store::{AttemptFence, Claim, Claimed, Completion, Fire, FireVerdict, Fired, Granted, Verdicts};
+use campanile_model::store::{
+    AttemptFence, Claim, Claimed, Completion, Fire, FireVerdict, Fired, Granted, RunningQuery, Verdicts,
+};
 use campanile_model::{ExecutionId, Timestamp};
 use std::sync::Arc;
 
@@ -209,7 +211,7 @@ pub async fn a_time_limit_of_all_attempts_shortens_the_last(store: Fixture) {
     let second = store.granted(id, 1, g::at(85_000)).await;
     assert_eq!((second.timeout_ms, second.first_started_at), (15_000, DUE));
     assert_eq!(second.lease_until, g::at(100_000 + g::LEASE_MS as i64));
-    let running = store.load_running(&[id]).await.unwrap().remove(0).unwrap();
+    let running = store.load_running(&RunningQuery::Of(vec![id])).await.unwrap().remove(0);
     assert_eq!((running.timeout_ms, running.first_started_at), (15_000, DUE));
     // Too late for any: it gets a moment, and its end says why.
     let failed = g::complete(&second, Event::FailRetryable, AttemptOutcome::Failed, g::at(99_000));

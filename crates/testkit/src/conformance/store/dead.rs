@@ -10,7 +10,7 @@ use campanile_model::lifecycle::{self, Ended, Event, State};
 use campanile_model::limits;
 use campanile_model::overlap::Overlap;
 use campanile_model::retry::RetryPolicy;
-use campanile_model::store::{Applied, Claimed, Completion, DeadGroup, Fire, Granted, Replay};
+use campanile_model::store::{Applied, Claimed, Completion, DeadGroup, Fire, Granted, Replay, RunningQuery};
 use campanile_model::{ExecutionId, TenantId, Timestamp};
 
 fn error(kind: &str, message: &str) -> Option<AttemptError> {
@@ -137,7 +137,7 @@ pub async fn a_replay_keeps_the_attempts(store: Fixture) {
     store.completed(failed).await;
     let fourth = store.granted(id, 3, wake_at).await;
     assert_eq!(fourth.first_started_at, g::at(501_000));
-    let running = store.load_running(&[id]).await.unwrap().remove(0).unwrap();
+    let running = store.load_running(&RunningQuery::Of(vec![id])).await.unwrap().remove(0);
     assert_eq!((running.first_started_at, running.attempts_from), (g::at(501_000), 2));
     store.completed(g::complete(&fourth, Event::Succeed, AttemptOutcome::Succeeded, wake_at)).await;
     let after = store.list_attempts(job.tenant, id).await.unwrap();

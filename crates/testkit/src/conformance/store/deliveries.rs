@@ -7,7 +7,7 @@ use campanile_model::ids::EndpointId;
 use campanile_model::job::{Job, JobState};
 use campanile_model::lifecycle::{Event, State};
 use campanile_model::notify::{Delivery, DeliveryState, Endpoint, EventKind, Tried};
-use campanile_model::store::{Applied, AttemptFence, CancelBatch, CancelTarget, Completion, Put};
+use campanile_model::store::{Applied, AttemptFence, CancelBatch, CancelTarget, Completion, Put, Record};
 use campanile_model::{ExecutionId, TenantId, Timestamp};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -64,30 +64,10 @@ pub(super) async fn die(store: &Fixture, job: &Job, at: Timestamp) -> ExecutionI
     id
 }
 
-/// Every field comes back; writing it again changes it.
-pub async fn an_endpoint_comes_back_as_it_was_written(store: Fixture) {
-    let job = store.job(1).await;
-    let mut one = Endpoint { job: Some(job.id), events: vec![EventKind::Dead, EventKind::Late], ..endpoint(1) };
-    let two = Endpoint { tag: Some("team=ä".into()), paused: true, ..endpoint(2) };
-    let foreign = Endpoint { tenant: TenantId(2), ..endpoint(3) };
-    for endpoint in [&two, &one, &foreign] {
-        store.put_endpoint(endpoint.clone()).await.unwrap();
-    }
-    assert_eq!(store.list_endpoints(TenantId::DEFAULT).await.unwrap(), [one.clone(), two.clone()]);
-    assert_eq!(store.list_endpoints(TenantId(2)).await.unwrap(), std::slice::from_ref(&foreign));
-    one = Endpoint { url: "https://example.com/new".into(), job: None, events: vec![EventKind::Late], ..one };
-    store.put_endpoint(one.clone()).await.unwrap();
-    assert!(!store.delete_endpoint(TenantId::DEFAULT, foreign.id).await.unwrap(), "it is somebody else's");
-    assert!(store.delete_endpoint(TenantId::DEFAULT, two.id).await.unwrap());
-    assert!(!store.delete_endpoint(TenantId::DEFAULT, two.id).await.unwrap(), "it is gone");
-    assert_eq!(store.list_endpoints(TenantId::DEFAULT).await.unwrap(), [one]);
-    assert_eq!(store.list_endpoints(TenantId(2)).await.unwrap(), [foreign]);
-}
-
 /// With the facts of the execution.
 pub async fn what_happens_to_an_execution_is_told(store: Fixture) {
     let everything = endpoint(1);
-    store.put_endpoint(everything.clone()).await.unwrap();
+    store.put_record(everything.clone().into(), None).await.unwrap();
     let (job, id) = store.pending(1).await;
     assert_eq!(told(&store, &everything).await, [], "a fire is no event");
     let started_at = DUE.saturating_add_ms(40);
@@ -153,7 +133,7 @@ pub async fn what_happens_to_an_execution_is_told(store: Fixture) {
 /// A refused completion changes nothing, and so nothing is told; and a batch that fails tells nothing of any of its items.
 pub async fn nothing_is_told_of_what_did_not_happen(store: Fixture) {
     let everything = endpoint(1);
-    store.put_endpoint(everything.clone()).await.unwrap();
+    store.put_record(everything.clone().into(), None).await.unwrap();
     let (_, id) = store.pending(1).await;
     let granted = store.granted(id, 0, DUE).await;
     let wrong = AttemptFence { fence: granted.fence.fence + 1, ..granted.fence };
@@ -176,7 +156,7 @@ pub async fn nothing_is_told_of_what_did_not_happen(store: Fixture) {
 /// Whoever is first, cancel or completion: a success is told if and only if it happened.
 pub async fn events_and_states_agree_when_raced(store: Fixture) {
     let everything = endpoint(1);
-    store.put_endpoint(everything.clone()).await.unwrap();
+    store.put_record(everything.clone().into(), None).await.unwrap();
     let jobs = store.jobs(40).await;
     let fires: Vec<_> = jobs.iter().map(|job| g::fire(job, DUE)).collect();
     let ids: Vec<ExecutionId> = fires.iter().map(|fire| fire.dispatch.execution).collect();
@@ -237,19 +217,19 @@ pub async fn endpoints_hear_what_they_want(store: Fixture) {
         (Endpoint { tenant: TenantId(2), ..endpoint(8) }, vec![EventKind::Succeeded]),
     ];
     for (endpoint, _) in &wants {
-        store.put_endpoint(endpoint.clone()).await.unwrap();
+        store.put_record(endpoint.clone().into(), None).await.unwrap();
     }
     succeed(&store, &tagged, DUE).await;
     die(&store, &tagged, DUE.saturating_add_ms(1)).await;
     succeed(&store, &plain, DUE).await;
     succeed(&store, &foreign, DUE).await;
-    store.put_endpoint(late.clone()).await.unwrap();
+    store.put_record(late.clone().into(), None).await.unwrap();
     for (endpoint, wanted) in &wants {
         assert_eq!(kinds(&store, endpoint).await, *wanted, "{endpoint:?}");
     }
     assert_eq!(kinds(&store, &late).await, []);
     let quiet = Endpoint { events: vec![EventKind::Late], ..wants[0].0.clone() };
-    store.put_endpoint(quiet.clone()).await.unwrap();
+    store.put_record(quiet.clone().into(), None).await.unwrap();
     succeed(&store, &plain, DUE.saturating_add_ms(2)).await;
     assert_eq!(kinds(&store, &quiet).await.len(), 3, "it changed its mind");
     assert_eq!(kinds(&store, &late).await, [EventKind::Succeeded]);
@@ -258,8 +238,8 @@ pub async fn endpoints_hear_what_they_want(store: Fixture) {
 /// Due ones, in the order of their instants, until they have ended; never those of a paused endpoint.
 pub async fn deliveries_are_loaded_until_they_end(store: Fixture) {
     let (one, two) = (endpoint(1), endpoint(2));
-    store.put_endpoint(one.clone()).await.unwrap();
-    store.put_endpoint(Endpoint { paused: true, ..two.clone() }).await.unwrap();
+    store.put_record(one.clone().into(), None).await.unwrap();
+    store.put_record(Endpoint { paused: true, ..two.clone() }.into(), None).await.unwrap();
     let job = store.job(1).await;
     for i in [2, 0, 1] {
         succeed(&store, &job, DUE.saturating_add_ms(i)).await;
@@ -271,7 +251,7 @@ pub async fn deliveries_are_loaded_until_they_end(store: Fixture) {
     assert_eq!(load(-1, 10).await, []);
     assert_eq!(load(1, 10).await, [(0, one.id), (1, one.id)]);
     assert_eq!(load(9, 10).await, [(0, one.id), (1, one.id), (2, one.id)]);
-    store.put_endpoint(two.clone()).await.unwrap();
+    store.put_record(two.clone().into(), None).await.unwrap();
     let both = [(0, one.id), (0, two.id), (1, one.id), (1, two.id), (2, one.id), (2, two.id)];
     let mut loaded = load(9, 10).await;
     loaded.sort();
@@ -308,8 +288,8 @@ pub async fn deliveries_are_loaded_until_they_end(store: Fixture) {
 /// From the start, whatever became of it; not of another endpoint or tenant.
 pub async fn a_delivery_can_be_replayed(store: Fixture) {
     let (one, two) = (endpoint(1), endpoint(2));
-    store.put_endpoint(one.clone()).await.unwrap();
-    store.put_endpoint(two.clone()).await.unwrap();
+    store.put_record(one.clone().into(), None).await.unwrap();
+    store.put_record(two.clone().into(), None).await.unwrap();
     let job = store.job(1).await;
     succeed(&store, &job, DUE).await;
     let delivery = told(&store, &one).await.remove(0);
@@ -322,15 +302,15 @@ pub async fn a_delivery_can_be_replayed(store: Fixture) {
     assert!(!store.replay_delivery(job.tenant, one.id, seq + 100, later).await.unwrap());
     assert!(store.replay_delivery(job.tenant, one.id, seq, later).await.unwrap());
     assert_eq!(told(&store, &one).await, [Delivery { next_at: later, ..delivery }]);
-    assert!(store.delete_endpoint(job.tenant, one.id).await.unwrap());
+    assert!(store.delete_record(&Record::from(one.clone()).key()).await.unwrap());
     assert!(!store.replay_delivery(job.tenant, one.id, seq, later).await.unwrap(), "nobody is there to take it");
 }
 
 /// Newest first, without overlap; what waits goes with its endpoint.
 pub async fn deliveries_are_listed_and_forgotten(store: Fixture) {
     let (one, two) = (endpoint(1), endpoint(2));
-    store.put_endpoint(one.clone()).await.unwrap();
-    store.put_endpoint(two.clone()).await.unwrap();
+    store.put_record(one.clone().into(), None).await.unwrap();
+    store.put_record(two.clone().into(), None).await.unwrap();
     let job = store.job(1).await;
     for i in 0..7 {
         succeed(&store, &job, DUE.saturating_add_ms(i)).await;
@@ -351,7 +331,7 @@ pub async fn deliveries_are_listed_and_forgotten(store: Fixture) {
         assert_eq!(read, all, "limit {limit}");
     }
     assert_eq!(store.list_deliveries(TenantId(2), one.id, None, 10).await.unwrap().items, []);
-    assert!(store.delete_endpoint(job.tenant, one.id).await.unwrap());
+    assert!(store.delete_record(&Record::from(one.clone()).key()).await.unwrap());
     assert_eq!(told(&store, &one).await, []);
     let loaded = store.load_deliveries(DUE.saturating_add_ms(99), &[], 100).await.unwrap();
     assert!(loaded.len() == 7 && loaded.iter().all(|(_, to)| *to == two));
@@ -363,7 +343,7 @@ pub async fn deliveries_are_listed_and_forgotten(store: Fixture) {
 /// A job that is deleted is told of no more, and its failures are forgotten with it.
 pub async fn recovery_is_told_once_per_failure(store: Fixture) {
     let everything = Endpoint { events: vec![EventKind::Recovered], ..endpoint(1) };
-    store.put_endpoint(everything.clone()).await.unwrap();
+    store.put_record(everything.clone().into(), None).await.unwrap();
     let jobs = store.jobs(2).await;
     succeed(&store, &jobs[0], DUE).await;
     assert_eq!(told(&store, &everything).await, [], "it had not failed");

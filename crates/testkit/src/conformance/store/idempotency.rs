@@ -1,10 +1,12 @@
 //! Callers' keys: the same request gets the same answer, and does nothing twice.
 
+use super::prune::retention;
 use super::{DUE, Fixture, batch};
 use crate::generate as g;
 use campanile_model::job::Job;
 use campanile_model::store::{
-    Answer, CancelBatch, CancelVerdict, FireBatch, FireVerdict, Fired, Idempotency, JobQuery, JobWrite, Put, Verdicts,
+    Answer, CancelBatch, CancelVerdict, FireBatch, FireVerdict, Fired, Idempotency, JobQuery, JobWrite, Pruned, Put,
+    Verdicts,
 };
 use campanile_model::{TenantId, Timestamp};
 use std::sync::Arc;
@@ -81,10 +83,12 @@ pub async fn forgotten_keys_are_free_and_counted(store: Fixture) {
         let expires_at = if n == 5 { Timestamp::LATEST } else { g::at(1_000) };
         store.put(create(n, Idempotency { expires_at, ..key(&format!("k{n}"), 7, "x") })).await;
     }
-    assert_eq!(store.forget_keys(g::at(1_000), 10).await.unwrap(), 0);
-    assert_eq!(store.forget_keys(g::at(1_001), 3).await.unwrap(), 3);
-    assert_eq!(store.forget_keys(g::at(1_001), 3).await.unwrap(), 1);
-    assert_eq!(store.forget_keys(g::at(1_001), 3).await.unwrap(), 0);
+    let rules = retention(&[]);
+    let prune = async |now, limit| store.prune(&rules, now, limit).await.unwrap();
+    assert_eq!(prune(g::at(1_000), 10).await, Pruned::default());
+    assert_eq!(prune(g::at(1_001), 3).await, Pruned { others: 3, more: true, ..Pruned::default() });
+    assert_eq!(prune(g::at(1_001), 3).await, Pruned { others: 1, ..Pruned::default() });
+    assert_eq!(prune(g::at(1_001), 3).await, Pruned::default());
     assert_eq!(store.put(create(6, key("k1", 9, "y"))).await, Put::Done);
     assert_eq!(store.put(create(7, key("k5", 7, "y"))).await, Put::Replayed(answer("x")));
 }

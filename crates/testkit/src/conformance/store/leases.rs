@@ -7,7 +7,7 @@ use campanile_model::job::Job;
 use campanile_model::lifecycle::{Event, State};
 use campanile_model::store::{
     Applied, AttemptFence, CancelBatch, CancelVerdict, Claim, Claimed, Completion, Deferral, Extended, Extension,
-    Granted, Lease, WaitingQuery,
+    Granted, Lease, RunningQuery, WaitingQuery,
 };
 use campanile_model::{ExecutionId, TenantId, Timestamp, limits};
 
@@ -198,7 +198,13 @@ pub async fn leases_that_are_over_are_found(store: Fixture) {
         granted.push(*it);
     }
     let expired = async |now, limit| -> Vec<AttemptFence> {
-        store.load_expired(now, limit).await.unwrap().into_iter().map(|attempt| attempt.fence).collect()
+        store
+            .load_running(&RunningQuery::Expired { now, limit })
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|attempt| attempt.fence)
+            .collect()
     };
     assert_eq!(expired(granted[0].lease_until, 10).await, [], "a lease includes its last instant");
     assert_eq!(expired(granted[0].lease_until.saturating_add_ms(1), 10).await, [granted[0].fence]);
@@ -224,8 +230,14 @@ pub async fn attempts_of_nodes_that_are_gone_are_found(store: Fixture) {
         granted.push(*it);
     }
     let orphans = async |nodes: &[&str], limit| -> Vec<AttemptFence> {
-        let nodes: Vec<String> = nodes.iter().map(|&node| node.into()).collect();
-        store.load_orphans(&nodes, limit).await.unwrap().into_iter().map(|attempt| attempt.fence).collect()
+        let live_nodes = nodes.iter().map(|&node| node.into()).collect();
+        store
+            .load_running(&RunningQuery::Orphans { live_nodes, limit })
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|attempt| attempt.fence)
+            .collect()
     };
     assert_eq!(orphans(&["a", "b"], 10).await, []);
     assert_eq!(orphans(&["a"], 10).await, [granted[2].fence]);
@@ -239,9 +251,10 @@ pub async fn a_running_attempt_is_read_whole(store: Fixture) {
     let (job, granted) = beating(&store, 1, 60_000, 5_000).await;
     let id = granted.fence.execution;
     let (_, waiting) = store.pending(2).await;
-    let read = store.load_running(&[waiting, id, ExecutionId::floor(DUE)]).await.unwrap();
-    assert!(read[0].is_none() && read[2].is_none());
-    let attempt = read[1].clone().unwrap();
+    let of = RunningQuery::Of(vec![waiting, id, ExecutionId::floor(DUE)]);
+    let mut read = store.load_running(&of).await.unwrap();
+    assert_eq!(read.len(), 1, "the others do not run");
+    let attempt = read.remove(0);
     assert_eq!((attempt.fence, attempt.job_version, attempt.retry), (granted.fence, job.version, job.retry));
     assert_eq!((attempt.timeout_ms, attempt.started_at, &*attempt.worker), (60_000, DUE, "worker-1"));
     assert_eq!((attempt.lease_until, attempt.attempts_from, attempt.losses), (later(5_000), 0, 0));
@@ -249,10 +262,14 @@ pub async fn a_running_attempt_is_read_whole(store: Fixture) {
     assert_eq!((attempt.dispatch.execution, attempt.dispatch.attempt, attempt.dispatch.job), (id, 1, job.id));
     let ask = CancelBatch { grace_ms: Some(1_000), ..g::cancel(&[id], later(7)) };
     store.cancel(ask).await.unwrap();
-    let attempt = store.load_running(&[id]).await.unwrap().remove(0).unwrap();
+    let attempt = store.load_running(&of).await.unwrap().remove(0);
     assert_eq!(attempt.cancel_requested, Some((later(7), Reason::CancelledByUser)));
     assert_eq!(attempt.lease_until, later(1_007));
-    assert_eq!(store.load_expired(later(1_008), 10).await.unwrap(), [attempt], "and its lease ends early");
+    assert_eq!(
+        store.load_running(&RunningQuery::Expired { now: later(1_008), limit: 10 }).await.unwrap(),
+        [attempt],
+        "and its lease ends early"
+    );
 }
 
 /// A waiting execution is put off, with the reason; by whoever knows how often it was tried.

@@ -8,7 +8,8 @@ use campanile_model::job::{Job, JobState};
 use campanile_model::lifecycle::{Event, State};
 use campanile_model::overlap::Overlap;
 use campanile_model::store::{
-    Applied, CancelBatch, CancelVerdict, Claimed, Completion, Extended, Fire, Fired, Granted, Replay, Waiting,
+    Applied, CancelBatch, CancelVerdict, Claimed, Completion, Extended, Fire, Fired, Granted, Replay, RunningQuery,
+    Waiting,
 };
 use campanile_model::{ExecutionId, TenantId, Timestamp, limits};
 
@@ -187,7 +188,7 @@ pub async fn cancel_other_asks_and_waits(store: Fixture) {
     let reason = Some(Reason::OverlapReplaced);
     let beat = g::extension(first.fence, LATE, Timestamp::LATEST);
     assert_eq!(store.extend(vec![beat]).await.unwrap(), [Extended::Cancel { until, reason }]);
-    let running = store.load_running(&[runs[0]]).await.unwrap().remove(0).unwrap();
+    let running = store.load_running(&RunningQuery::Of(vec![runs[0]])).await.unwrap().remove(0);
     assert_eq!(running.cancel_requested, Some((LATE, Reason::OverlapReplaced)));
     // Another one comes before it has stopped.
     let later = LATE.saturating_add_ms(1_000);

@@ -7,10 +7,10 @@ use campanile_model::capacity::{Capacity, Scope};
 use campanile_model::execution::{AttemptOutcome, Reason};
 use campanile_model::job::Job;
 use campanile_model::lifecycle::{Event, State};
-use campanile_model::store::{Applied, Claim, Claimed, Fire, Granted};
+use campanile_model::store::{Applied, Claim, Claimed, Fire, Granted, RecordKey, RecordKind};
 use campanile_model::{ExecutionId, TenantId};
 
-fn pool(name: &str, slots: Option<u32>, paused: bool) -> Capacity {
+pub(super) fn pool(name: &str, slots: Option<u32>, paused: bool) -> Capacity {
     Capacity {
         tenant: TenantId::DEFAULT,
         scope: Scope::Pool,
@@ -47,30 +47,9 @@ fn success(granted: &Granted) -> campanile_model::store::Completion {
     g::complete(granted, Event::Succeed, AttemptOutcome::Succeeded, DUE)
 }
 
-/// Written, replaced, forgotten; by tenant and scope.
-pub async fn limits_come_back_as_they_were_written(store: Fixture) {
-    let target = Capacity {
-        scope: Scope::Target,
-        per_second_milli: Some(u64::MAX),
-        ..pool("https://example.com", Some(u32::MAX), false)
-    };
-    let foreign = Capacity { tenant: TenantId(2), ..pool("a", None, true) };
-    for capacity in [&target, &foreign, &pool("a", None, false), &pool("b", Some(0), true), &pool("a", Some(3), true)] {
-        store.put_capacity(capacity.clone()).await.unwrap();
-    }
-    let own = vec![pool("a", Some(3), true), pool("b", Some(0), true), target];
-    assert_eq!(store.list_capacities(Some(TenantId::DEFAULT)).await.unwrap(), own);
-    assert_eq!(store.list_capacities(Some(TenantId(2))).await.unwrap(), [foreign]);
-    assert_eq!(store.list_capacities(None).await.unwrap().len(), 4);
-    assert!(!store.delete_capacity(TenantId::DEFAULT, Scope::Target, "a").await.unwrap());
-    assert!(store.delete_capacity(TenantId::DEFAULT, Scope::Pool, "a").await.unwrap());
-    assert!(!store.delete_capacity(TenantId::DEFAULT, Scope::Pool, "a").await.unwrap());
-    assert_eq!(store.list_capacities(Some(TenantId::DEFAULT)).await.unwrap(), own[1..]);
-}
-
 /// I6: in the order of the batch, and over batches; the end of one makes room for another.
 pub async fn no_more_run_than_there_are_slots(store: Fixture) {
-    store.put_capacity(pool("narrow", Some(3), false)).await.unwrap();
+    store.put_record(pool("narrow", Some(3), false).into(), None).await.unwrap();
     let mut ids = waiting_in(&store, "narrow", 1..9).await;
     ids.reverse();
     let wide = waiting_in(&store, "wide", 20..22).await;
@@ -91,9 +70,9 @@ pub async fn no_more_run_than_there_are_slots(store: Fixture) {
     store.cancelled(ids[2], DUE).await;
     assert_eq!(granted(&claim(&store, &ids[4..]).await).len(), 2);
     // More slots, or no limit at all.
-    store.put_capacity(pool("narrow", Some(4), false)).await.unwrap();
+    store.put_record(pool("narrow", Some(4), false).into(), None).await.unwrap();
     assert_eq!(granted(&claim(&store, &ids[6..]).await).len(), 1);
-    store.delete_capacity(TenantId::DEFAULT, Scope::Pool, "narrow").await.unwrap();
+    store.delete_record(&RecordKey::new(RecordKind::Pool, TenantId::DEFAULT, "narrow")).await.unwrap();
     assert_eq!(granted(&claim(&store, &ids[7..]).await).len(), 1);
     assert_eq!(counts(&store).await, counted(&store).await);
 }
@@ -101,18 +80,18 @@ pub async fn no_more_run_than_there_are_slots(store: Fixture) {
 /// A paused pool starts nothing, instant or not; a target of the same name is another matter.
 pub async fn a_paused_pool_starts_nothing(store: Fixture) {
     let ids = waiting_in(&store, "p", 1..4).await;
-    store.put_capacity(Capacity { scope: Scope::Target, ..pool("p", Some(0), true) }).await.unwrap();
-    store.put_capacity(Capacity { tenant: TenantId(2), ..pool("p", Some(0), true) }).await.unwrap();
+    store.put_record(Capacity { scope: Scope::Target, ..pool("p", Some(0), true) }.into(), None).await.unwrap();
+    store.put_record(Capacity { tenant: TenantId(2), ..pool("p", Some(0), true) }.into(), None).await.unwrap();
     assert_eq!(granted(&claim(&store, &ids[..1]).await).len(), 1);
-    store.put_capacity(pool("p", Some(10), true)).await.unwrap();
+    store.put_record(pool("p", Some(10), true).into(), None).await.unwrap();
     let before = store.execution(ids[1]).await;
     assert_eq!(claim(&store, &ids[1..2]).await, [Claimed::Deferred(Reason::Paused)]);
     let instant = g::complete_unclaimed(g::claim(ids[1], 0, DUE));
     assert_eq!(store.completed(instant.clone()).await, Applied::Stale { state: State::Pending });
     assert_eq!(store.execution(ids[1]).await, before);
-    store.put_capacity(pool("p", Some(1), false)).await.unwrap();
+    store.put_record(pool("p", Some(1), false).into(), None).await.unwrap();
     assert_eq!(store.completed(instant.clone()).await, Applied::Stale { state: State::Pending }, "no free slot");
-    store.put_capacity(pool("p", Some(2), false)).await.unwrap();
+    store.put_record(pool("p", Some(2), false).into(), None).await.unwrap();
     assert_eq!(store.completed(instant).await, Applied::Done);
 }
 
@@ -122,7 +101,7 @@ pub async fn a_limit_does_not_keep_what_must_not_run(store: Fixture) {
     store.put(g::create(job.clone())).await;
     let fire = g::fire(&job, DUE);
     store.fired(vec![fire.clone()]).await;
-    store.put_capacity(pool("p", Some(0), true)).await.unwrap();
+    store.put_record(pool("p", Some(0), true).into(), None).await.unwrap();
     store.change(&job, g::at(55_000), |_| ()).await;
     assert_eq!(claim(&store, &[fire.dispatch.execution]).await, [Claimed::Discarded(Reason::StaleVersion)]);
 }
@@ -189,7 +168,7 @@ pub async fn counts_are_what_counting_gives_under_concurrency(store: Fixture) {
 
 /// The claim of one who names no attempt that there was.
 pub async fn a_deferred_claim_takes_nothing(store: Fixture) {
-    store.put_capacity(pool("p", Some(0), false)).await.unwrap();
+    store.put_record(pool("p", Some(0), false).into(), None).await.unwrap();
     let ids = waiting_in(&store, "p", 1..3).await;
     let wrong = Claim { attempt: 3, ..g::claim(ids[0], 0, DUE) };
     let verdicts = store.claim(vec![wrong, g::claim(ids[1], 0, DUE)]).await.unwrap().verdicts;

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 const DAY_MS: u64 = 86_400_000;
 
 /// Keeps everything but what the rules say.
-fn retention(states: &[Keep]) -> Retention {
+pub(super) fn retention(states: &[Keep]) -> Retention {
     Retention { states: states.to_vec(), rollups_ms: u64::MAX, deliveries_ms: u64::MAX, skips_ms: u64::MAX }
 }
 
@@ -181,7 +181,7 @@ pub async fn deliveries_rollups_and_skips_go_by_age(store: Fixture) {
         paused: false,
         created_at: g::START,
     };
-    store.put_endpoint(endpoint.clone()).await.unwrap();
+    store.put_record(endpoint.clone().into(), None).await.unwrap();
     let fires: Vec<_> = (0..4).map(|i| g::fire(&job, g::at(i))).collect();
     store.fired(fires.clone()).await;
     for (i, fire) in fires.iter().enumerate() {

@@ -50,7 +50,7 @@ impl Walk {
             paused: false,
             updated_at: g::START,
         };
-        store.put_capacity(narrow).await.unwrap();
+        store.put_record(narrow.into(), None).await.unwrap();
         Self { dice, jobs, ids: Vec::new(), fences: Vec::new(), now: DUE }
     }
 

@@ -38,7 +38,7 @@ fn broken(job: &Job, execution: Option<ExecutionId>, kind: WatchKind, due_at: Ti
 /// At its instant and not before; once; and it is told.
 pub async fn a_start_that_does_not_come_is_late(store: Fixture) {
     let everything = endpoint(1);
-    store.put_endpoint(everything.clone()).await.unwrap();
+    store.put_record(everything.clone().into(), None).await.unwrap();
     let job = expecting(&store, 1, Expectation { start_within_ms: Some(500), ..NOTHING }).await;
     let id = fired(&store, &job, DUE).await;
     let on_time = fired(&store, &job, after(1)).await;
@@ -99,7 +99,7 @@ pub async fn an_end_that_does_not_come_is_late(store: Fixture) {
 /// In the order of their instants, as many as are asked for.
 pub async fn watches_break_in_order_and_within_the_limit(store: Fixture) {
     let everything = endpoint(1);
-    store.put_endpoint(everything.clone()).await.unwrap();
+    store.put_record(everything.clone().into(), None).await.unwrap();
     let expect = Expectation { start_within_ms: Some(100), success_every_ms: Some(50), ..NOTHING };
     let job = expecting(&store, 1, expect).await;
     for i in [3, 1, 4, 0, 2] {
@@ -149,7 +149,7 @@ pub async fn what_is_discarded_is_not_late(store: Fixture) {
 /// Every success moves it on; without one it breaks once per period, and the next period begins where the last one ended.
 pub async fn a_job_must_succeed_in_every_period(store: Fixture) {
     let everything = Endpoint { events: vec![EventKind::Late, EventKind::Recovered], ..endpoint(1) };
-    store.put_endpoint(everything.clone()).await.unwrap();
+    store.put_record(everything.clone().into(), None).await.unwrap();
     // From START on, every 100 s; DUE is 60 s after it.
     let job = expecting(&store, 1, Expectation { success_every_ms: Some(100_000), ..NOTHING }).await;
     succeed(&store, &job, DUE).await;

@@ -1,4 +1,4 @@
--- caller: load_expired
+-- caller: load_running, of those whose lease is over
 -- guard: none: reads; only of runners whose names do not start with $2
 -- index: executions_running
 SELECT e.state, e.id, e.job_id, e.fire_at, e.pool, e.tenant, e.job_version, e.attempt, e.priority, e.action, e.target,

@@ -1,4 +1,4 @@
--- caller: load_orphans
+-- caller: load_running, of orphans
 -- guard: none: reads; only of runners whose names start with $1 and are not among $2
 -- index: executions_running
 SELECT e.state, e.id, e.job_id, e.fire_at, e.pool, e.tenant, e.job_version, e.attempt, e.priority, e.action, e.target,

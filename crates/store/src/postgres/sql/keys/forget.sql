@@ -1,4 +1,4 @@
--- caller: forget_keys
+-- caller: prune
 -- guard: only expired ones; what another node forgets or renews is left to it
 -- index: idempotency_expiry
 DELETE FROM idempotency

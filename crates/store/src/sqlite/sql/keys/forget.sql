@@ -1,4 +1,4 @@
--- caller: forget_keys
+-- caller: prune
 -- guard: only expired ones
 -- index: idempotency_expiry
 DELETE FROM idempotency

@@ -1,5 +1,6 @@
 -- caller: replay_delivery
--- guard: the tenant, and an endpoint that is there
+-- guard: the tenant, and an endpoint that is there (kind 2)
 -- index: INTEGER PRIMARY KEY
 UPDATE outbox SET state = ?4, tries = 0, next_at = ?5, status = NULL, error = NULL
-WHERE seq = ?1 AND tenant = ?2 AND endpoint_id = ?3 AND EXISTS (SELECT 1 FROM endpoints WHERE id = ?3)
+WHERE seq = ?1 AND tenant = ?2 AND endpoint_id = ?3 AND EXISTS
+      (SELECT 1 FROM records WHERE kind = 2 AND tenant = ?2 AND id = lower(hex(?3)))

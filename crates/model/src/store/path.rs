@@ -1,0 +1,656 @@
+//! What the owners of shards and the runners do, in the order of the path; then operators, notifications, upkeep.
+
+use super::{Answer, Applied, Idempotency, Verdicts};
+use crate::action::{ActionKind, ActionSpec};
+use crate::catch_up::CatchUp;
+use crate::error::Result;
+use crate::execution::{AttemptError, AttemptOutcome, LogLine, Progress, Reason, Response};
+use crate::ids::{EndpointId, ExecutionId, FireKind, JobId, TenantId};
+use crate::job::{Blackout, Cursor, JobState, Priority};
+use crate::lifecycle::{Event, State};
+use crate::notify::{Broken, Delivery, Endpoint, Expectation, Tried};
+use crate::overlap::Overlap;
+use crate::queue::Dispatch;
+use crate::retry::RetryPolicy;
+use crate::shard::{ShardFence, ShardId};
+use crate::time::Timestamp;
+use std::sync::Arc;
+
+/// The path of an execution, from the job that is due to the row that is pruned.
+#[async_trait::async_trait]
+pub trait Path: Send + Sync + 'static {
+    // The owner of shards.
+
+    /// What there is to do at `now`: one short look, so that a node with nothing to do asks for nothing else.
+    async fn pulse(&self, now: Timestamp) -> Result<Pulse>;
+    /// Waits until another node may have written jobs. A doorbell: it may ring for nothing, and may be missed. Never, where there
+    /// is no other node.
+    async fn wait_for_remote_change(&self);
+    /// Takes shards over: bumps their epochs, so that an earlier owner's writes are refused from now on.
+    async fn open_shards(&self, shards: &[ShardId], owner: &str) -> Result<Vec<ShardFence>>;
+    /// Reads active jobs whose cursor lies before `query.before`, in the order of (next_fire_at, id).
+    async fn load_due(&self, query: &DueQuery) -> Result<Vec<PlannedJob>>;
+    /// Reads the jobs written after `since`, in the order in which their writes committed; paused and deleted ones too.
+    /// `upto` is the position of the last one read. With a limit of 0 nothing is read, and `upto` is the newest position.
+    async fn load_changed(&self, since: ChangeSeq, limit: usize) -> Result<Changes>;
+    /// Makes fires durable: inserts executions and skips, all or nothing. An execution that exists is left as it is, unless
+    /// a newer version of the job claims its instant (`Event::Refire`).
+    async fn fire(&self, batch: FireBatch) -> Result<FireVerdict>;
+    /// Moves cursors forward; a cursor that is already further, or of another version, stays.
+    async fn advance(&self, fences: Arc<[ShardFence]>, cursors: Vec<CursorMove>) -> Result<()>;
+    /// Reads executions that wait (pending, retrying) with `wake_at` before `query.before`, in the order of (wake_at, id).
+    async fn load_waiting(&self, query: &WaitingQuery) -> Result<Vec<Waiting>>;
+
+    // Runners.
+
+    /// Starts attempts: grants a fence and a lease, or says why not. Stale executions are discarded on the way, overlaps
+    /// decided (`overlap::decide`), slots of pools counted; all in one transaction, judged in the order of the batch.
+    async fn claim(&self, claims: Vec<Claim>) -> Result<Verdicts<Claimed>>;
+    /// Moves the wake-up of waiting executions, with the reason.
+    async fn defer(&self, deferrals: Vec<Deferral>) -> Result<Vec<Applied>>;
+    /// Prolongs leases of running attempts, and keeps what they tell about themselves.
+    async fn extend(&self, extensions: Vec<Extension>) -> Result<Vec<Extended>>;
+    /// Ends attempts: state, attempt row, backoff, counters, events, and whoever waited for them, all in one transaction.
+    /// An event that leads to another attempt is refused (`Stale` in `Running`) when the attempt was asked to stop meanwhile:
+    /// the caller had not seen that, and reads again.
+    async fn complete(&self, completions: Vec<Completion>) -> Result<Verdicts<Applied>>;
+    /// Reads running attempts, with what is needed to end them.
+    async fn load_running(&self, query: &RunningQuery) -> Result<Vec<RunningAttempt>>;
+
+    // Operators.
+
+    /// Cancels executions and fires that have not come. An answer to remember is remembered with it, if every one of them
+    /// is cancelled or asked to stop by this.
+    async fn cancel(&self, batch: CancelBatch) -> Result<Verdicts<CancelVerdict>>;
+    /// Runs dead executions again; the attempts so far are kept.
+    async fn replay(&self, tenant: TenantId, replays: Vec<Replay>, now: Timestamp) -> Result<Verdicts<Applied>>;
+    /// Gives dead executions up (`Event::Bury`), with a note.
+    async fn bury(
+        &self,
+        tenant: TenantId,
+        executions: Vec<ExecutionId>,
+        note: &str,
+        now: Timestamp,
+    ) -> Result<Vec<Applied>>;
+
+    // Notifications.
+
+    /// Ends watches whose instant has come: one transaction writes their events and answers with them.
+    async fn break_watches(&self, now: Timestamp, limit: usize) -> Result<Vec<Broken>>;
+    /// Reads deliveries that wait and are due, with their endpoints that are not paused and not in `except`, in the order of
+    /// `next_at`.
+    async fn load_deliveries(
+        &self,
+        now: Timestamp,
+        except: &[EndpointId],
+        limit: usize,
+    ) -> Result<Vec<(Delivery, Endpoint)>>;
+    /// Writes what became of tries.
+    async fn settle_deliveries(&self, tried: Vec<Tried>) -> Result<()>;
+    /// Has a delivery tried again from the start; says whether there is one.
+    async fn replay_delivery(&self, tenant: TenantId, endpoint: EndpointId, seq: u64, now: Timestamp) -> Result<bool>;
+
+    // Upkeep.
+
+    /// Deletes what is older than its retention, in short transactions of at most `limit` rows, and says whether there is
+    /// more: final executions, with everything that hangs on them; rollups, skips, deliveries; idempotency keys that have
+    /// expired. A store that keeps a day's executions together may drop all of them at once. An execution is kept while
+    /// its job's cursor has not passed it: a start from there would make it again.
+    async fn prune(&self, retention: &Retention, now: Timestamp, limit: usize) -> Result<Pruned>;
+    /// Compares the counters with the rows, in one snapshot, and corrects what has drifted; says by how much in all.
+    async fn reconcile(&self) -> Result<u64>;
+}
+
+/// What there is to do.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Pulse {
+    /// The newest change of a job.
+    pub changes: ChangeSeq,
+    /// Another number whenever limits of pools or targets were written.
+    pub limits: u64,
+    /// Leases of external workers have ended: `load_running`.
+    pub expired: bool,
+    /// Pauses are over: `load_resumable`.
+    pub resumable: bool,
+    /// The instants of watches have come: `break_watches`.
+    pub watches: bool,
+    /// Operations are at work: `list_records`.
+    pub operations: bool,
+    /// Deliveries wait and are due: `load_deliveries`. Endpoints that are paused may be among them.
+    pub deliveries: bool,
+}
+
+/// A position in the order of job writes.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct ChangeSeq(pub u64);
+
+/// Jobs that were written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Changes {
+    /// The jobs, as they are now.
+    pub jobs: Vec<PlannedJob>,
+    /// Where to go on.
+    pub upto: ChangeSeq,
+}
+
+/// A job as the wheel needs it: small, and without its payload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlannedJob {
+    /// Which job.
+    pub id: JobId,
+    /// Whose.
+    pub tenant: TenantId,
+    /// Its version.
+    pub version: u32,
+    /// Whether it fires.
+    pub state: JobState,
+    /// When its version was accepted.
+    pub updated_at: Timestamp,
+    /// `Plan::encode` of its schedule.
+    pub plan: Arc<str>,
+    /// Where its fires stand.
+    pub cursor: Cursor,
+    /// No fire after this.
+    pub ends_at: Option<Timestamp>,
+    /// Width of its spread.
+    pub spread_ms: u64,
+    /// Who goes first.
+    pub priority: Priority,
+    /// Which capacity executes it.
+    pub pool: Arc<str>,
+    /// What is done.
+    pub action: ActionKind,
+    /// Whom it is done to.
+    pub target: Arc<str>,
+    /// What happens to missed fires.
+    pub catch_up: CatchUp,
+    /// What happens to runs that would overlap.
+    pub overlap: Overlap,
+    /// What it is expected to do.
+    pub expect: Expectation,
+    /// When it does not fire.
+    pub blackouts: Arc<[Blackout]>,
+}
+
+/// Which due jobs to load.
+#[derive(Clone, Debug)]
+pub struct DueQuery {
+    /// Only of these shards; empty means of all.
+    pub shards: Vec<ShardId>,
+    /// Only with a cursor before this.
+    pub before: Timestamp,
+    /// Only after this position.
+    pub after: Option<(Timestamp, JobId)>,
+    /// At most this many.
+    pub limit: usize,
+}
+
+/// Fires of one or more shards.
+#[derive(Clone, Debug)]
+pub struct FireBatch {
+    /// The right to fire for their shards. Empty only for manual fires and backfills, which no schedule repeats.
+    pub fences: Arc<[ShardFence]>,
+    /// Executions to insert.
+    pub fires: Vec<Fire>,
+    /// Fires that will not run.
+    pub skips: Vec<Skip>,
+    /// The instant of the write, for `fired_at`.
+    pub now: Timestamp,
+    /// Remembers the answer under the caller's key, in the same transaction. Only for manual fires.
+    pub idempotency: Option<Idempotency>,
+}
+
+/// A fire that becomes an execution.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fire {
+    /// Its execution, as it will be dispatched; `attempt` is 0.
+    pub dispatch: Dispatch,
+    /// Why it exists.
+    pub kind: FireKind,
+    /// When it may start: its instant, or later where it is caught up or filled in.
+    pub wake_at: Timestamp,
+    /// What it does about another run of its job.
+    pub overlap: Overlap,
+    /// The first missed fire that it stands for.
+    pub covers_from: Option<Timestamp>,
+    /// What its job is expected to do; becomes watches.
+    pub expect: Expectation,
+}
+
+/// Fires that did not become executions: every fire of the job in the range that has no execution was skipped, for this
+/// reason. One row stands for any number of fires, so that an outage of a year costs a row per job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skip {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Of which job.
+    pub job: JobId,
+    /// First instant, inclusive.
+    pub from: Timestamp,
+    /// Last instant, inclusive.
+    pub to: Timestamp,
+    /// Why.
+    pub reason: Reason,
+    /// When it was recorded.
+    pub recorded_at: Timestamp,
+}
+
+/// The verdict on a batch of fires.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FireVerdict {
+    /// Durable; one verdict per fire.
+    Fired(Verdicts<Fired>),
+    /// Nothing happened: these shards have another owner now.
+    EpochLost(Vec<ShardId>),
+    /// Nothing happened: the key was used before, for the same request. This was the answer.
+    Replayed(Answer),
+    /// Nothing happened: the key was used before, for another request.
+    KeyReused,
+}
+
+/// The verdict on one fire.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Fired {
+    /// Inserted, or claimed by a newer version: dispatch it.
+    New,
+    /// It was there already.
+    Exists,
+}
+
+/// A cursor to move forward.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct CursorMove {
+    /// Which job.
+    pub job: JobId,
+    /// In which version; another one has a cursor of its own.
+    pub version: u32,
+    /// Where its fires stand.
+    pub cursor: Cursor,
+}
+
+/// Which waiting executions to load.
+#[derive(Clone, Debug)]
+pub struct WaitingQuery {
+    /// Only of these shards; empty means of all.
+    pub shards: Vec<ShardId>,
+    /// Only with `wake_at` before this.
+    pub before: Timestamp,
+    /// Only those that were fired at or before this.
+    pub fired_until: Timestamp,
+    /// Only after this position.
+    pub after: Option<(Timestamp, ExecutionId)>,
+    /// At most this many.
+    pub limit: usize,
+}
+
+/// An execution that waits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Waiting {
+    /// What to dispatch.
+    pub dispatch: Dispatch,
+    /// When.
+    pub wake_at: Timestamp,
+}
+
+/// An attempt to start.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// Which execution.
+    pub execution: ExecutionId,
+    /// Attempts so far, as the claimer believes.
+    pub attempt: u32,
+    /// Who.
+    pub worker: Arc<str>,
+    /// Now.
+    pub now: Timestamp,
+    /// How long the lease lasts.
+    pub lease: Lease,
+    /// When it was released to the queue.
+    pub queued_at: Option<Timestamp>,
+}
+
+/// How long an attempt keeps its execution.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Lease {
+    /// This much beyond the time limit of the attempt: for runners that are bound by it themselves.
+    BeyondTimeout(u64),
+    /// This long, from claim to heartbeat and from heartbeat to heartbeat: for runners that may vanish.
+    Beats(u64),
+}
+
+/// The right to write for an attempt.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct AttemptFence {
+    /// Which execution.
+    pub execution: ExecutionId,
+    /// Which attempt, from 1.
+    pub attempt: u32,
+    /// Its fence.
+    pub fence: u64,
+}
+
+/// The verdict on one claim.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Claimed {
+    /// The attempt may start.
+    Granted(Box<Granted>),
+    /// It must not run: the job was changed or deleted before its instant, or another run forbids it. It is skipped now.
+    Discarded(Reason),
+    /// It waits for another run of its job, which was asked to stop where `cancel` is set; the end of that releases it.
+    Held {
+        /// Whom it waits for.
+        by: ExecutionId,
+        /// Whether that one was asked to stop.
+        cancel: bool,
+    },
+    /// It cannot start now, and waits as before: its pool is paused (`PAUSED`) or has no free slot (`QUOTA_DEFERRED`).
+    Deferred(Reason),
+    /// Its time has not come, by the claimer's clock: that went back since it was dispatched.
+    Early {
+        /// When it has.
+        wake_at: Timestamp,
+    },
+    /// Somebody else was first.
+    Stale {
+        /// The state the row is in.
+        state: State,
+    },
+    /// There is no such execution.
+    Gone,
+}
+
+/// A granted attempt with everything that it needs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Granted {
+    /// The right to write for it.
+    pub fence: AttemptFence,
+    /// Whose.
+    pub tenant: TenantId,
+    /// Of which job.
+    pub job: JobId,
+    /// In which version; its definition is what the attempt runs by.
+    pub job_version: u32,
+    /// Its name.
+    pub job_name: Arc<str>,
+    /// What to do, by the job's current version.
+    pub action: ActionSpec,
+    /// JSON text for the target.
+    pub payload: Arc<str>,
+    /// How it is tried again.
+    pub retry: RetryPolicy,
+    /// Time limit of the attempt.
+    pub timeout_ms: u64,
+    /// The instant it was due.
+    pub fire_at: Timestamp,
+    /// When the lease ends.
+    pub lease_until: Timestamp,
+    /// The first missed fire that this run stands for.
+    pub covers_from: Option<Timestamp>,
+    /// Attempts before its last replay.
+    pub attempts_from: u32,
+    /// Attempts that were lost with their runner.
+    pub losses: u32,
+    /// When the first attempt started: this one, if it is the first.
+    pub first_started_at: Timestamp,
+    /// The checkpoint of an earlier attempt, JSON text.
+    pub checkpoint: Option<Arc<str>>,
+    /// Another run of the job that was ended so that this one may start.
+    pub terminated: Option<ExecutionId>,
+}
+
+/// Why an execution must not start, by what it was fired under (kind, version, instant), its attempts so far, and its job as
+/// it is now (state, version, when that version was accepted). An instant that came before the change belongs to the old
+/// version and runs; and one that has been tried is tried again, whatever became of its job meanwhile, unless that is gone.
+pub fn discard_reason(
+    (kind, fired_version, fire_at, attempt): (FireKind, u32, Timestamp, u32),
+    (state, version, updated_at): (JobState, u32, Timestamp),
+) -> Option<Reason> {
+    let changed_before = version != fired_version && fire_at > updated_at;
+    let stale = changed_before && attempt == 0 && kind == FireKind::Schedule;
+    match state {
+        JobState::Deleted => Some(Reason::JobDeleted),
+        JobState::Paused if stale => Some(Reason::Paused),
+        JobState::Active if stale => Some(Reason::StaleVersion),
+        JobState::Active | JobState::Paused => None,
+    }
+}
+
+/// A waiting execution that is not to start yet.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Deferral {
+    /// Which execution.
+    pub execution: ExecutionId,
+    /// Attempts so far, as the writer believes.
+    pub attempt: u32,
+    /// When to look again.
+    pub wake_at: Timestamp,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// A lease to prolong, with what the attempt tells about itself.
+#[derive(Clone, Debug)]
+pub struct Extension {
+    /// Whose.
+    pub execution: ExecutionId,
+    /// Its fence; `None` is checked by `worker` (for callers that know no fences).
+    pub fence: Option<u64>,
+    /// Who.
+    pub worker: Arc<str>,
+    /// Now.
+    pub now: Timestamp,
+    /// Until when. Never past the attempt's time limit and `limits::TIMEOUT_GRACE_MS`, and not at all once it was asked to stop.
+    pub lease_until: Timestamp,
+    /// What it tells about itself; `fraction`, `message` and `checkpoint` replace what was there one by one.
+    pub progress: Option<Progress>,
+    /// What it logs.
+    pub logs: Vec<LogLine>,
+}
+
+/// The verdict on one extension.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Extended {
+    /// It goes on.
+    Until(Timestamp),
+    /// It was asked to stop, or its time is up: the lease ends at this instant whatever it does.
+    Cancel {
+        /// When.
+        until: Timestamp,
+        /// `CANCELLED_BY_USER`, `OVERLAP_REPLACED`; `None` when its time limit is over.
+        reason: Option<Reason>,
+    },
+    /// It is not the running attempt: the row is in this state.
+    Stale {
+        /// The state the row is in.
+        state: State,
+    },
+    /// There is no such execution.
+    Gone,
+}
+
+/// An attempt that ended.
+#[derive(Clone, Debug)]
+pub struct Completion {
+    /// Which attempt.
+    pub of: CompletionOf,
+    /// What it means for the execution, by `lifecycle::settle`.
+    pub event: Event,
+    /// Why, where that is not plain.
+    pub reason: Option<Reason>,
+    /// How the attempt ended.
+    pub outcome: AttemptOutcome,
+    /// When it started.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub finished_at: Timestamp,
+    /// When the next attempt may start; only read for events that lead to one.
+    pub wake_at: Timestamp,
+    /// Attempts that count after this, by `lifecycle::settle`.
+    pub attempt: u32,
+    /// What went wrong.
+    pub error: Option<AttemptError>,
+    /// What the target answered.
+    pub response: Option<Response>,
+    /// What it logged at last.
+    pub logs: Vec<LogLine>,
+}
+
+impl Completion {
+    /// Whose attempt ended.
+    pub fn execution(&self) -> ExecutionId {
+        match &self.of {
+            CompletionOf::Running(fence) => fence.execution,
+            CompletionOf::Unclaimed(claim) => claim.execution,
+        }
+    }
+}
+
+/// Which attempt ended.
+#[derive(Clone, Debug)]
+pub enum CompletionOf {
+    /// One that was claimed.
+    Running(AttemptFence),
+    /// One that was not: claim and completion are one write. Only for instant actions, and only successes.
+    Unclaimed(Claim),
+}
+
+/// Which running attempts to load.
+#[derive(Clone, Debug)]
+pub enum RunningQuery {
+    /// Those of these executions, in their order; what does not run is missing.
+    Of(Vec<ExecutionId>),
+    /// Those of runners that are no nodes, and whose lease ended before `now`; earliest first.
+    Expired {
+        /// Now.
+        now: Timestamp,
+        /// At most this many.
+        limit: usize,
+    },
+    /// Those of nodes that are not in `live_nodes`. A node runs its attempts as long as it lives, by its own monotonic clock,
+    /// whatever their lease says.
+    Orphans {
+        /// Who is alive.
+        live_nodes: Arc<[String]>,
+        /// At most this many.
+        limit: usize,
+    },
+}
+
+/// A running attempt, with what is needed to end it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunningAttempt {
+    /// The right to end it; a runner that comes back has the same one, and one of the two is first.
+    pub fence: AttemptFence,
+    /// How it is dispatched again.
+    pub dispatch: Dispatch,
+    /// Of which job's version its definition is.
+    pub job_version: u32,
+    /// How it is tried again.
+    pub retry: RetryPolicy,
+    /// Time limit of the attempt.
+    pub timeout_ms: u64,
+    /// When it started.
+    pub started_at: Timestamp,
+    /// Who runs it.
+    pub worker: Arc<str>,
+    /// When its lease ends.
+    pub lease_until: Timestamp,
+    /// Attempts before its last replay.
+    pub attempts_from: u32,
+    /// Attempts that were lost with their runner.
+    pub losses: u32,
+    /// When the first attempt started.
+    pub first_started_at: Timestamp,
+    /// When it was asked to stop, and why.
+    pub cancel_requested: Option<(Timestamp, Reason)>,
+}
+
+/// Executions and fires to cancel.
+#[derive(Clone, Debug)]
+pub struct CancelBatch {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Which.
+    pub targets: Vec<CancelTarget>,
+    /// Why, for people.
+    pub note: Option<String>,
+    /// Now.
+    pub now: Timestamp,
+    /// How long an attempt of an external worker gets to stop by itself; `None` ends it at once. A node's attempt always ends
+    /// at once.
+    pub grace_ms: Option<u64>,
+    /// An answer to remember.
+    pub idempotency: Option<Idempotency>,
+}
+
+/// What is cancelled.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CancelTarget {
+    /// An execution.
+    Execution(ExecutionId),
+    /// A fire that may not have come: where it has no execution yet, one is made that is cancelled already.
+    Fire(Box<Fire>),
+}
+
+/// The verdict on one cancel.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum CancelVerdict {
+    /// It is cancelled.
+    Done,
+    /// Its attempt was asked to stop, and loses its lease at this instant.
+    Asked {
+        /// When.
+        until: Timestamp,
+    },
+    /// It is in a final state already.
+    Stale {
+        /// Which.
+        state: State,
+    },
+    /// There is no such execution.
+    Gone,
+}
+
+/// A dead execution to run again.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Replay {
+    /// Which.
+    pub execution: ExecutionId,
+    /// When it may start.
+    pub wake_at: Timestamp,
+}
+
+/// How long what is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// Per final state: how long after its instant, and how many at most.
+    pub states: Vec<Keep>,
+    /// How long rollups are kept.
+    pub rollups_ms: u64,
+    /// How long ended deliveries are kept.
+    pub deliveries_ms: u64,
+    /// How long skips are kept.
+    pub skips_ms: u64,
+}
+
+/// How long executions in one state are kept.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// Which state; a final one.
+    pub state: State,
+    /// How long after their instant.
+    pub age_ms: Option<u64>,
+    /// How many, newest ones first.
+    pub count: Option<u64>,
+}
+
+/// What a pruning deleted.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
+pub struct Pruned {
+    /// Executions.
+    pub executions: usize,
+    /// Other rows that are not part of these.
+    pub others: usize,
+    /// Whether there is more.
+    pub more: bool,
+}

@@ -1,0 +1,4 @@
+-- caller: delete_record
+-- guard: the tenant
+-- index: records_pkey
+DELETE FROM records WHERE kind = $1 AND tenant = $2 AND id = $3

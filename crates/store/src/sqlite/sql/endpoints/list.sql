@@ -1,4 +1,0 @@
--- caller: list_endpoints, delete_endpoint
--- guard: the tenant
--- index: endpoints_tenant
-SELECT id, tenant, url, events, job_id, tag, paused, created_at FROM endpoints WHERE tenant = ?1 ORDER BY id

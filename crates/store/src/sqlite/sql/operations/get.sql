@@ -1,4 +1,0 @@
--- caller: get_operation
--- guard: the tenant
--- index: PRIMARY KEY
-SELECT id, tenant, kind, state, created_at, updated_at, spec, progress FROM operations WHERE id = ?1 AND tenant = ?2
