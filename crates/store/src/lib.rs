@@ -1,8 +1,8 @@
 //! The stores of Campanile: implementations of `campanile_model::store`.
 //!
-//! A store owns durability and the guards of every write; it never owns a rule. Which state may follow which comes from
-//! `lifecycle`, who may write from the fences, and both are bound as parameters. SQL lives in `.sql` files named by verb.
-//! Each database has a folder with the same file names, so that two of them can be compared side by side.
+//! `core` has every rule, once. Each database has a folder with the same file names, which loads what a batch is about,
+//! has the core judge it, and writes what has changed: it owns durability and locks, and never a rule. SQL lives in `.sql`
+//! files named by verb.
 
 pub mod sqlite;
 pub mod postgres;

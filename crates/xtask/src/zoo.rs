@@ -14,7 +14,8 @@ pub mod page;
 use crate::postgres::{self, Server};
 use crate::root;
 use binaries::Binaries;
-use rows::{Row, ZOO};
+use rows::{Catcher, Row, ZOO};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
@@ -36,7 +37,11 @@ pub fn run(name: Option<&str>) -> Result<(), String> {
         let known: Vec<&str> = ZOO.iter().map(|row| row.bug).collect();
         return Err(format!("no bug of that name; there are: {}", known.join(", ")));
     }
-    let server = if rows.iter().any(|row| row.needs_postgres()) { Some(Server::get()?) } else { None };
+    let server = if rows.iter().flat_map(|row| row.catchers()).any(|test| test.needs_postgres()) {
+        Some(Server::get()?)
+    } else {
+        None
+    };
     let built = if name.is_none() { binaries::of_workspace() } else { binaries::of_rows(&rows) };
     let judged = built.and_then(|binaries| judge(&rows, &binaries, server.as_ref()));
     if let Some(server) = server {
@@ -53,6 +58,7 @@ pub fn run_all(server: Option<&Server>) -> Result<(), String> {
 /// A test to run, with or without a bug.
 struct Trial<'r> {
     row: &'r Row,
+    test: Catcher,
     with_bug: bool,
 }
 
@@ -66,12 +72,12 @@ fn judge(rows: &[&Row], binaries: &Binaries, server: Option<&Server>) -> Result<
     let folder = root().join("target/zoo");
     std::fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
     let mut trials: Vec<Trial<'_>> = Vec::new();
-    for row in rows {
+    for (row, test) in rows.iter().flat_map(|row| row.catchers().into_iter().map(move |test| (*row, test))) {
         // Several bugs may have one catcher, which is run without a bug only once.
-        if !trials.iter().any(|trial| !trial.with_bug && trial.row.same_test(row)) {
-            trials.push(Trial { row, with_bug: false });
+        if !trials.iter().any(|trial| !trial.with_bug && trial.test == test) {
+            trials.push(Trial { row, test: test.clone(), with_bug: false });
         }
-        trials.push(Trial { row, with_bug: true });
+        trials.push(Trial { row, test, with_bug: true });
     }
     let (next, ended) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
@@ -89,7 +95,9 @@ fn judge(rows: &[&Row], binaries: &Binaries, server: Option<&Server>) -> Result<
     let escaped: Vec<&str> = ended.iter().filter(|(_, verdict)| verdict.is_err()).map(|(bug, _)| *bug).collect();
     match &escaped[..] {
         [] => {
-            eprintln!("{} bugs, each caught by its test", rows.len());
+            let bugs: BTreeSet<&str> = rows.iter().map(|row| row.bug).collect();
+            let caught = trials.iter().filter(|trial| trial.with_bug).count();
+            eprintln!("{} bugs, caught {caught} times, each by its tests", bugs.len());
             Ok(())
         }
         escaped => Err(format!("not as it should be: {}; the output is in {}", escaped.join(", "), folder.display())),
@@ -97,7 +105,7 @@ fn judge(rows: &[&Row], binaries: &Binaries, server: Option<&Server>) -> Result<
 }
 
 fn report(trial: &Trial<'_>, ended: &Ended) {
-    let Row { bug, package, test, .. } = trial.row;
+    let (bug, Catcher { package, test, .. }) = (trial.row.bug, &trial.test);
     let what = match (trial.with_bug, &ended.verdict) {
         (true, Ok(())) => format!("{bug:<30} caught by {package}: {test}"),
         (true, Err(why)) => format!("{bug:<30} NOT CAUGHT by {package}: {test}: {why}"),
@@ -114,9 +122,9 @@ fn attempt(
     server: Option<&Server>,
     folder: &std::path::Path,
 ) -> Result<(), String> {
-    let row = trial.row;
-    let program = binaries.find(row)?;
-    let log = folder.join(format!("{}{}.log", row.bug, if trial.with_bug { "" } else { ".without" }));
+    let (bug, test) = (trial.row.bug, &trial.test);
+    let program = binaries.find(test)?;
+    let log = folder.join(format!("{bug}.{}{}.log", test.target, if trial.with_bug { "" } else { ".without" }));
     let mut command = Command::new(program);
     // Nothing that somebody has set for a server of his, and nothing that makes a failing test write into the sources.
     for name in std::env::vars_os().map(|(name, _)| name) {
@@ -126,12 +134,12 @@ fn attempt(
     }
     command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1").env("PROPTEST_MAX_SHRINK_ITERS", "0");
     if trial.with_bug {
-        command.env(VARIABLE, row.bug);
+        command.env(VARIABLE, bug);
     }
     if let Some(server) = server {
         command.env(postgres::VARIABLE, server.url());
     }
-    command.args(["--exact", row.test]).current_dir(root().join("crates").join(row.package));
+    command.args(["--exact", &test.test]).current_dir(root().join("crates").join(test.package));
     let status = perform(&mut command, &log)?;
     let output = std::fs::read_to_string(&log).map_err(|error| format!("cannot read {}: {error}", log.display()))?;
     verdict(trial.with_bug, status, &output)
@@ -177,7 +185,6 @@ fn verdict(with_bug: bool, status: Option<ExitStatus>, output: &str) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
     use std::os::unix::process::ExitStatusExt;
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! # How a write works
 //! In one transaction: what the batch is about is locked and read (by one statement each, in the order of ids), judged in
-//! memory in the order of the batch (`sheet`), and what changed is written back (by one statement per table). So a batch
+//! memory in the order of the batch (`crate::core`), and what changed is written back (by one statement per table). So a batch
 //! costs a handful of round trips however large it is, and two batches that touch the same rows wait for each other and
 //! never for a cycle: jobs whose runs must not overlap are locked first, by an advisory lock each, in their order; then
 //! rows, in the order of their ids; then groups and counters.
@@ -17,8 +17,8 @@
 //! waits for it, and refuses it if it came first. A job is changed under an advisory lock that claims share: a job that was
 //! changed or deleted before a claim is seen by it.
 //!
-//! Reading order: `migrations`, `partitions`; then the verbs by noun, as in the embedded store, with `sheet` for what every change
-//! of state reads and writes and `effects` for what follows from it; then lists and upkeep.
+//! Reading order: `migrations`, `partitions`; then the verbs by noun, as in the embedded store, with `load` and `write` for what
+//! every change of state reads and writes; then lists and upkeep.
 
 mod migrations;
 mod partitions;

@@ -14,8 +14,8 @@
 //! The header's application id tells our files from others, its user version tells what a newer release wrote; neither
 //! kind is touched.
 //!
-//! Reading order: `writer`, `reader`, `checkpointer`, `migrations`; then the verbs by noun, as they stand below, with `effects` for
-//! what follows from every change of state; then lists and upkeep (`listing`, `stats`, `prune`, `reconcile`), `records`
+//! Reading order: `writer`, `reader`, `checkpointer`, `migrations`; then `load`, `write` and `cache`, through which every
+//! change of state goes, and the verbs by noun, as they stand below, judged in `crate::core`; then lists and upkeep (`listing`, `stats`, `prune`, `reconcile`), `records`
 //! and notifications (`outbox`, `watches`, and what the writer has `known` of them); `rows` and `failure` translate.
 
 mod writer;

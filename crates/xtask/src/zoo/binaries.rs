@@ -1,6 +1,6 @@
 //! Which programs have the tests: what cargo says when it builds them.
 
-use super::rows::{Row, ZOO};
+use super::rows::{Catcher, Row, ZOO};
 use crate::steps;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ struct Binary {
 pub fn of_rows(rows: &[&Row]) -> Result<Binaries, String> {
     let packages: BTreeSet<&str> = ZOO.iter().map(|row| row.package).chain(["testkit"]).collect();
     let mut selected: Vec<String> = packages.iter().map(|package| format!("--package=campanile-{package}")).collect();
-    let targets: BTreeSet<&str> = rows.iter().map(|row| row.target).collect();
+    let targets: BTreeSet<&str> = rows.iter().flat_map(|row| row.catchers()).map(|test| test.target).collect();
     selected.extend(targets.iter().map(|target| match *target {
         "lib" => "--lib".to_owned(),
         file => format!("--test={file}"),
@@ -40,10 +40,10 @@ fn build(selected: Vec<String>) -> Result<Binaries, String> {
 }
 
 impl Binaries {
-    /// The program with the test of this row.
-    pub fn find(&self, row: &Row) -> Result<&Path, String> {
-        let found = self.0.iter().find(|binary| binary.package == row.package && binary.target == row.target);
-        found.map(|binary| &*binary.program).ok_or_else(|| format!("no tests `{}` of {}", row.target, row.package))
+    /// The program with this test.
+    pub fn find(&self, test: &Catcher) -> Result<&Path, String> {
+        let found = self.0.iter().find(|binary| binary.package == test.package && binary.target == test.target);
+        found.map(|binary| &*binary.program).ok_or_else(|| format!("no tests `{}` of {}", test.target, test.package))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The table for readers: `docs/internals/bug-zoo.md`.
 
-use super::rows::{LATER, ZOO};
+use super::rows::{Catcher, LATER, ZOO};
 use crate::docs::head;
 
 /// The page.
@@ -9,13 +9,12 @@ pub fn page() -> String {
     page.push_str(INTRODUCTION);
     page.push_str("| Bug | Where it was seen | What it does | Caught by | Command |\n|---|---|---|---|---|\n");
     for row in ZOO {
-        let tests = if row.target == "lib" { String::new() } else { format!(", tests `{}`", row.target) };
+        let tests: Vec<String> = row.catchers().iter().map(caught_by).collect();
         page.push_str(&format!(
-            "| `{bug}` | {} | {} | `campanile-{}`{tests}: `{}` | `cargo xtask zoo {bug}` |\n",
+            "| `{bug}` | {} | {} | {} | `cargo xtask zoo {bug}` |\n",
             row.seen,
             row.does,
-            row.package,
-            row.test,
+            tests.join("; "),
             bug = row.bug,
         ));
     }
@@ -27,11 +26,18 @@ pub fn page() -> String {
     page
 }
 
+fn caught_by(test: &Catcher) -> String {
+    let tests = if test.target == "lib" { String::new() } else { format!(", tests `{}`", test.target) };
+    format!("`campanile-{}`{tests}: `{}`", test.package, test.test)
+}
+
 const INTRODUCTION: &str = "\
 A test that has never failed proves little. So bugs that other schedulers have had, and mistakes that the usual sketches
 of such a system make (S1 to S14), are planted here again, each where it would really live, and each is caught by a test
 that is named beside it. `cargo xtask zoo` runs them all: every test twice, alone, without the bug (it must pass) and with
 it (it must fail, by its own judgement and not by running out of time). `cargo xtask test` does so too.
+
+Rules that all stores share stand once, in `store/src/core`; a bug of such a rule is caught through every store.
 
 A bug is one `if` in the source, `planted(Bug(\"name\"))`, with the story beside it. In the product `planted` is a constant
 `false`, and nothing is left of it; test builds have the feature `faults`, which the test kit asks for, and choose a bug by

@@ -20,14 +20,34 @@ pub struct Row {
 }
 
 impl Row {
-    /// Whether its test needs a database server.
+    /// The tests that catch it: of a rule that all stores share, one through each of them.
+    pub fn catchers(&self) -> Vec<Catcher> {
+        let of = |target, test| Catcher { package: self.package, target, test };
+        match self.target == EVERY_STORE.1 {
+            false => vec![of(self.target, self.test.to_owned())],
+            true => vec![
+                of(SQLITE.1, format!("sqlite_store::{}", self.test)),
+                of(POSTGRES.1, format!("postgres_store::{}", self.test)),
+            ],
+        }
+    }
+}
+
+/// A test that catches a bug.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Catcher {
+    /// As in `Row`.
+    pub package: &'static str,
+    /// As in `Row`, but never `EVERY_STORE`.
+    pub target: &'static str,
+    /// As in `Row`.
+    pub test: String,
+}
+
+impl Catcher {
+    /// Whether it needs a database server.
     pub fn needs_postgres(&self) -> bool {
         self.target.contains("postgres") || self.test.contains("postgres")
-    }
-
-    /// Whether both have one catcher.
-    pub fn same_test(&self, other: &Row) -> bool {
-        (self.package, self.target, self.test) == (other.package, other.target, other.test)
     }
 }
 
@@ -48,6 +68,8 @@ const ENGINE_WORKERS: (&str, &str) = ("engine", "workers");
 const STORE: (&str, &str) = ("store", "lib");
 const SQLITE: (&str, &str) = ("store", "conformance");
 const POSTGRES: (&str, &str) = ("store", "conformance_postgres");
+/// The conformance suite of every store: the bug is in a rule that they share.
+const EVERY_STORE: (&str, &str) = ("store", "every store");
 const LOST_COMMIT: (&str, &str) = ("store", "postgres_lost_commit");
 const POSTGRES_JOBS: (&str, &str) = ("store", "postgres_jobs");
 const CLUSTER: (&str, &str) = ("cluster", "postgres");
@@ -127,15 +149,15 @@ pub const ZOO: &[Row] = &[
     row("pop-then-register", "S7, rq#580", ENGINE,
         "a fire is off the list before it is durable: a failure in between loses it",
         "shard::tests::what_could_not_be_written_is_planned_again"),
-    row("epoch-by-memory", "S10", SQLITE,
+    row("epoch-by-memory", "S10", EVERY_STORE,
         "an epoch is compared with the newest that was seen here, not with the newest there is",
-        "sqlite_store::fire::an_older_epoch_fires_nothing"),
+        "fire::an_older_epoch_fires_nothing"),
     row("epoch-not-held", "oban#1488", STORE,
         "an epoch is true when it is read, and not when the fire commits",
         "postgres::shards::tests::a_take_over_waits_for_a_fire_and_refuses_the_next"),
-    row("fired-again-after-restart", "airflow#23520", SQLITE,
+    row("fired-again-after-restart", "airflow#23520", EVERY_STORE,
         "after a restart, what ran already is fired again",
-        "sqlite_store::fire::an_attempt_that_began_is_not_refired"),
+        "fire::an_attempt_that_began_is_not_refired"),
     row("work-of-the-dead-scheduler", "airflow#13542", ENGINE_WHOLE,
         "what an earlier owner had on its way is nobody's",
         "what_waits_at_a_restart_is_dispatched_by_the_next_owner"),
@@ -146,27 +168,27 @@ pub const ZOO: &[Row] = &[
         "changes are read by numbers that are not in the order of commits: a slow one is never read",
         "whoever_reads_changes_by_number_misses_none"),
     // Claim and run.
-    row("claim-by-insert", "S1", SQLITE,
+    row("claim-by-insert", "S1", EVERY_STORE,
         "a claim inserts the row, finds it there, and takes it for somebody else's: nothing ever runs",
-        "sqlite_store::claim::only_the_first_claim_wins"),
-    row("claim-of-any-attempt", "quartz#29", SQLITE,
+        "claim::only_the_first_claim_wins"),
+    row("claim-of-any-attempt", "quartz#29", EVERY_STORE,
         "a message of an earlier attempt claims a later one",
-        "sqlite_store::claim::a_wrong_attempt_loses"),
-    row("starts-after-cancel", "rq#1669", SQLITE,
+        "claim::a_wrong_attempt_loses"),
+    row("starts-after-cancel", "rq#1669", EVERY_STORE,
         "what was cancelled while it was queued starts all the same",
-        "sqlite_store::cancel::a_waiting_execution_is_cancelled_and_never_starts"),
+        "cancel::a_waiting_execution_is_cancelled_and_never_starts"),
     row("lost-with-its-receiver", "asynq#55", ("queue", "lib"),
         "what was popped for a receiver that is gone is gone too",
         "memory::tests::what_was_laid_down_for_one_who_gave_up_goes_to_the_next_who_wants_it_in_its_order"),
     row("deliveries-in-the-message", "S14, pipeshub#3037", ENGINE_WORKERS,
         "deliveries are counted in the message, which a crash delivers as it was: poison for ever",
         "an_execution_that_kills_its_workers_is_poison"),
-    row("compared-by-worker-name", "S12", SQLITE,
+    row("compared-by-worker-name", "S12", EVERY_STORE,
         "the same name is taken for the same attempt",
-        "sqlite_store::leases::a_lease_is_extended_by_its_holder_only"),
-    row("rescued-alive", "hexpm#1825", SQLITE,
+        "leases::a_lease_is_extended_by_its_holder_only"),
+    row("rescued-alive", "hexpm#1825", EVERY_STORE,
         "a job is rescued by the time since its start, although it lives and says so",
-        "sqlite_store::leases::a_lease_is_extended_by_its_holder_only"),
+        "leases::a_lease_is_extended_by_its_holder_only"),
     row("backoff-overflow", "librefang#8199", MODEL,
         "the wait before a late attempt overflows",
         "retry::tests::no_attempt_and_no_delay_overflows"),
@@ -174,15 +196,15 @@ pub const ZOO: &[Row] = &[
         "what failed together is tried again together",
         "retry::tests::what_failed_together_is_not_tried_again_together"),
     // Complete, cancel, reap.
-    row("rescuer-overwrites", "river#1302", POSTGRES,
+    row("rescuer-overwrites", "river#1302", EVERY_STORE,
         "a rescuer that saw it running writes over its success",
-        "postgres_store::complete::another_completion_of_the_same_attempt_is_stale"),
-    row("success-over-cancelled", "trinity#681", SQLITE,
+        "complete::another_completion_of_the_same_attempt_is_stale"),
+    row("success-over-cancelled", "trinity#681", EVERY_STORE,
         "a completion that comes after a cancel wins",
-        "sqlite_store::cancel::a_running_attempt_loses_to_a_cancel"),
-    row("cancel-lost-and-confirmed", "dbos-transact-py#767", SQLITE,
+        "cancel::a_running_attempt_loses_to_a_cancel"),
+    row("cancel-lost-and-confirmed", "dbos-transact-py#767", EVERY_STORE,
         "a cancel that came too late is confirmed",
-        "sqlite_store::cancel::a_final_state_cannot_be_cancelled"),
+        "cancel::a_final_state_cannot_be_cancelled"),
     row("rescuer-that-never-comes", "river#1258", ENGINE_WORKERS,
         "there is a rescuer, and work stays running for months",
         "a_silent_worker_loses_its_execution_within_the_lease_and_a_second"),
@@ -231,21 +253,21 @@ pub const ZOO: &[Row] = &[
     row("limit-by-declaration", "vector#25488", ("server", "connections"),
         "a limit is compared with what the client declares, not with what it sends",
         "a_chunked_body_ends_at_the_limit"),
-    row("key-in-flight", "gofastr#198", SQLITE,
+    row("key-in-flight", "gofastr#198", EVERY_STORE,
         "two requests under one key are both carried out",
-        "sqlite_store::races::one_key_makes_one_job"),
-    row("keys-of-all-tenants", "nestjs-agentic#126", SQLITE,
+        "races::one_key_makes_one_job"),
+    row("keys-of-all-tenants", "nestjs-agentic#126", EVERY_STORE,
         "a tenant gets the answer that another one's key has",
-        "sqlite_store::idempotency::keys_of_tenants_and_scopes_are_separate"),
-    row("key-without-body", "hono-idempotency#126", SQLITE,
+        "idempotency::keys_of_tenants_and_scopes_are_separate"),
+    row("key-without-body", "hono-idempotency#126", EVERY_STORE,
         "another request under a used key gets the answer of the first",
-        "sqlite_store::idempotency::another_request_under_the_key_is_refused"),
-    row("refusal-kept", "Truxify#2869", SQLITE,
+        "idempotency::another_request_under_the_key_is_refused"),
+    row("refusal-kept", "Truxify#2869", EVERY_STORE,
         "a refusal is remembered as the answer",
-        "sqlite_store::idempotency::a_refused_write_remembers_nothing"),
-    row("tenant-not-compared", "optio#575", SQLITE,
+        "idempotency::a_refused_write_remembers_nothing"),
+    row("tenant-not-compared", "optio#575", EVERY_STORE,
         "a tenant cancels what another one runs",
-        "sqlite_store::cancel::other_tenants_cannot_cancel"),
+        "cancel::other_tenants_cannot_cancel"),
     // Where webhooks go.
     row("redirect-followed", "formbricks#7877", WEBHOOK,
         "a vetted URL sends us into our own network",
@@ -265,6 +287,19 @@ pub const ZOO: &[Row] = &[
     row("guard-off-by-default", "n8n#28035", WEBHOOK,
         "the guard is there, and off",
         "private_targets_see_no_packet_in_production"),
+    // Guards of the stores, which the whole engine shows too.
+    row("epoch_unchecked", "S10", EVERY_STORE,
+        "a node fires for shards that it has lost",
+        "fire::an_older_epoch_fires_nothing"),
+    row("claim_unguarded", "rq#580", EVERY_STORE,
+        "an execution that runs is claimed again",
+        "claim::only_the_first_claim_wins"),
+    row("early_unguarded", "found here", EVERY_STORE,
+        "a clock that is ahead starts what is not due",
+        "claim::nothing_starts_early"),
+    row("fence_unchecked", "S12", EVERY_STORE,
+        "the outcome of a lost attempt is taken for that of the next",
+        "complete::a_wrong_fence_cannot_complete"),
     // The whole engine, from a seed.
     row("epoch_unchecked", "S10", SIM, "a node fires for shards that it has lost", "seeds"),
     row("claim_unguarded", "rq#580", SIM, "an execution that runs is claimed again", "seeds"),
