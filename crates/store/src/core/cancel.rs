@@ -5,13 +5,12 @@ use super::Result;
 use super::change::{Subject, Transition};
 use super::overlap;
 use super::rules::{after, is_node};
-use super::set::WorkingSet;
+use super::set::{IdSet, WorkingSet};
 use campanile_model::execution::Reason;
 use campanile_model::fault::{Bug, planted};
 use campanile_model::ids::ExecutionId;
 use campanile_model::lifecycle::{self, Event, State};
 use campanile_model::store::{CancelBatch, CancelTarget, CancelVerdict, Fire};
-use std::collections::HashSet;
 
 /// The state in which executions of fires are born that were cancelled before they came.
 pub(crate) const BORN: State = lifecycle::target(Event::Cancel);
@@ -44,9 +43,9 @@ pub(crate) fn unborn(batch: &CancelBatch) -> Vec<&Fire> {
 pub(crate) fn cancel(
     set: &mut WorkingSet<'_>,
     batch: &CancelBatch,
-    mut born: HashSet<ExecutionId>,
+    mut born: IdSet<ExecutionId>,
 ) -> Result<(Vec<CancelVerdict>, bool)> {
-    let mut noted = HashSet::new();
+    let mut noted = IdSet::default();
     let mut verdicts = Vec::with_capacity(batch.targets.len());
     let mut all_new = true;
     for target in &batch.targets {

@@ -2,7 +2,7 @@
 
 use super::Result;
 use super::overlap;
-use super::set::WorkingSet;
+use super::set::{IdSet, WorkingSet};
 use super::shards::ShardSet;
 use campanile_model::execution::Reason;
 use campanile_model::fault::{Bug, planted};
@@ -12,7 +12,6 @@ use campanile_model::overlap::Overlap;
 use campanile_model::shard::shard_of;
 use campanile_model::store::{Fire, FireBatch, Fired};
 use campanile_model::time::Timestamp;
-use std::collections::HashSet;
 
 /// The state in which executions are born.
 pub(crate) const BORN: State = lifecycle::target(Event::Refire);
@@ -28,7 +27,7 @@ pub(crate) fn guarded(batch: &FireBatch) -> ShardSet {
 
 /// What becomes of fires. `born` are those that had no execution before: the backend has inserted them, in the state
 /// `BORN`; the set has the others with their runs.
-pub(crate) fn fire(set: &mut WorkingSet<'_>, batch: &FireBatch, mut born: HashSet<ExecutionId>) -> Result<Vec<Fired>> {
+pub(crate) fn fire(set: &mut WorkingSet<'_>, batch: &FireBatch, mut born: IdSet<ExecutionId>) -> Result<Vec<Fired>> {
     let mut verdicts = Vec::with_capacity(batch.fires.len());
     for fire in &batch.fires {
         let dispatch = &fire.dispatch;

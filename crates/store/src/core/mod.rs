@@ -33,6 +33,8 @@ pub(crate) mod keys;
 pub(crate) mod shards;
 pub(crate) mod retention;
 pub(crate) mod rules;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use campanile_model::error::Result;
 use campanile_model::error::{Error, Kind};

@@ -18,7 +18,7 @@ use campanile_model::lifecycle::{self, Event, State};
 use campanile_model::retry::RetryPolicy;
 use campanile_model::store::{Waiting, discard_reason};
 use campanile_model::time::Timestamp;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
@@ -72,6 +72,9 @@ pub(crate) struct Offer {
 
 /// A map by an id. The last half of an id is random or a hash already.
 pub(crate) type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
+
+/// A set of ids.
+pub(crate) type IdSet<K> = HashSet<K, BuildHasherDefault<IdHasher>>;
 
 /// Takes the last eight bytes for the hash.
 #[derive(Default)]

@@ -9,6 +9,7 @@ use super::write::{column, ms, write};
 use crate::core::fire;
 use crate::core::keys::Used;
 use crate::core::rules::{in_order, watched};
+use crate::core::set::IdSet;
 use campanile_model::execution::Reason;
 use campanile_model::ids::ExecutionId;
 use campanile_model::lifecycle::State;
@@ -16,7 +17,6 @@ use campanile_model::store::{Fire, FireBatch, FireVerdict, Skip};
 use campanile_model::time::Timestamp;
 use campanile_pg::{Done, Tx, Uuid};
 use futures_util::try_join;
-use std::collections::HashSet;
 
 /// Inserts executions and skips, all or nothing.
 pub(super) async fn fire(tx: &Tx<'_>, locks: Locks, batch: &FireBatch) -> Done<FireVerdict> {
@@ -60,9 +60,9 @@ pub(super) async fn insert(
     state: State,
     now: Timestamp,
     ended: Option<(Reason, Option<&str>)>,
-) -> Done<HashSet<ExecutionId>> {
+) -> Done<IdSet<ExecutionId>> {
     if fires.is_empty() {
-        return Ok(HashSet::new());
+        return Ok(IdSet::default());
     }
     let (reason, note) = ended.unzip();
     let rows = tx

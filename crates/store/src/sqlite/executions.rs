@@ -13,6 +13,7 @@ use super::write::write;
 use crate::core::fire;
 use crate::core::keys::Used;
 use crate::core::rules::{in_order, watched};
+use crate::core::set::IdSet;
 use crate::core::shards::ShardSet;
 use campanile_model::execution::{Attempt, Execution, Reason};
 use campanile_model::ids::{ExecutionId, TenantId};
@@ -20,7 +21,6 @@ use campanile_model::lifecycle::{self, Event, State};
 use campanile_model::store::{Fire, FireBatch, FireVerdict, Waiting, WaitingQuery};
 use campanile_model::time::Timestamp;
 use rusqlite::{Connection, params};
-use std::collections::HashSet;
 
 /// Inserts executions and skips, all or nothing.
 pub(super) fn fire(connection: &Connection, batch: &FireBatch) -> Done<FireVerdict> {
@@ -39,17 +39,15 @@ pub(super) fn fire(connection: &Connection, batch: &FireBatch) -> Done<FireVerdi
     history::append(connection, pairs.filter(|(_, execution)| born.contains(execution)))?;
     let there = fires.map(|fire| fire.dispatch.execution).filter(|id| !born.contains(id));
     let mut set = load::load(connection, there)?;
-    let kept = born.clone();
+    for fire in batch.fires.iter().filter(|fire| born.contains(&fire.dispatch.execution)) {
+        cache::put_fired(fire, batch.now);
+    }
     let verdicts = fire::fire(&mut set, batch, born)?;
     let mut put_skip = connection.prepare_cached(include_str!("sql/skips/insert.sql"))?;
     for skip in &batch.skips {
         insert_skip(&mut put_skip, skip)?;
     }
-    let answer = write(connection, set, verdicts)?;
-    for fire in batch.fires.iter().filter(|fire| kept.contains(&fire.dispatch.execution)) {
-        cache::put_fired(fire, batch.now);
-    }
-    Ok(FireVerdict::Fired(answer))
+    Ok(FireVerdict::Fired(write(connection, set, verdicts)?))
 }
 
 /// The answer to a batch whose key was used before; otherwise the key is remembered with what the batch does.
@@ -71,9 +69,9 @@ pub(super) fn insert<'f>(
     state: State,
     now: Timestamp,
     ended: Option<(Reason, Option<&str>)>,
-) -> Done<HashSet<ExecutionId>> {
+) -> Done<IdSet<ExecutionId>> {
     let mut insert = connection.prepare_cached(include_str!("sql/executions/fire.sql"))?;
-    let mut born = HashSet::with_capacity(fires.size_hint().0);
+    let mut born = IdSet::with_capacity_and_hasher(fires.size_hint().0, Default::default());
     let (reason, note) = ended.unzip();
     for fire in fires {
         let dispatch = &fire.dispatch;
