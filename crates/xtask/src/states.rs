@@ -112,9 +112,11 @@ fn page(database: For) -> String {
 }
 
 /// SQLite gets no list, because it builds a table for every list that it evaluates, and writes evaluate the conditions
-/// of indexes.
+/// of indexes; and the codes in their order, since the oldest states are the ones that rows are mostly in.
 fn condition(database: For, view: &View) -> String {
-    let codes: Vec<String> = view.states.iter().map(|(code, _)| code.to_string()).collect();
+    let mut codes: Vec<u8> = view.states.iter().map(|(code, _)| *code).collect();
+    codes.sort_unstable();
+    let codes: Vec<String> = codes.iter().map(u8::to_string).collect();
     match &codes[..] {
         [code] => format!("state = {code}"),
         codes if database == For::Postgres => format!("state IN ({})", codes.join(", ")),

@@ -25,7 +25,8 @@ use std::sync::Arc;
 /// What a batch reads and writes.
 #[derive(Default)]
 pub(crate) struct WorkingSet<'b> {
-    records: IdMap<ExecutionId, Record>,
+    /// Boxed: they are large, and go from batch to batch where a store keeps them.
+    records: IdMap<ExecutionId, Box<Record>>,
     /// Jobs as they are now, of what may start.
     pub(crate) guards: IdMap<JobId, Guard>,
     /// What runners get of jobs, of what may start; and what limits the attempts that run.
@@ -70,13 +71,13 @@ pub(crate) struct Offer {
     pub(crate) payload: Arc<str>,
 }
 
-/// A map by an id. The last half of an id is random or a hash already.
+/// A map by an id. The last half of an id is random, a hash, or, in tests, a number: one multiplication spreads all of them.
 pub(crate) type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
 
 /// A set of ids.
 pub(crate) type IdSet<K> = HashSet<K, BuildHasherDefault<IdHasher>>;
 
-/// Takes the last eight bytes for the hash.
+/// Makes the hash of the last eight bytes.
 #[derive(Default)]
 pub(crate) struct IdHasher(u64);
 
@@ -87,7 +88,8 @@ impl Hasher for IdHasher {
 
     fn write(&mut self, bytes: &[u8]) {
         if let Some(last) = bytes.last_chunk() {
-            self.0 = u64::from_le_bytes(*last);
+            let spread = u64::from_le_bytes(*last).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            self.0 = spread ^ spread >> 32;
         }
     }
 }
@@ -99,33 +101,33 @@ impl<'b> WorkingSet<'b> {
     }
 
     /// Adds an execution that was loaded.
-    pub(crate) fn insert(&mut self, record: Record) {
+    pub(crate) fn insert(&mut self, record: Box<Record>) {
         self.records.insert(record.of.id, record);
     }
 
     /// An execution, if there is one.
     pub(crate) fn get(&self, id: ExecutionId) -> Option<&Record> {
-        self.records.get(&id)
+        self.records.get(&id).map(|record| &**record)
     }
 
     /// An execution that must be there.
     pub(super) fn at(&mut self, id: ExecutionId) -> Result<&mut Record> {
-        self.records.get_mut(&id).ok_or_else(|| missing("execution"))
+        self.records.get_mut(&id).map(|record| &mut **record).ok_or_else(|| missing("execution"))
     }
 
     /// All executions.
     pub(crate) fn records(&self) -> impl Iterator<Item = &Record> {
-        self.records.values()
+        self.records.values().map(|record| &**record)
     }
 
     /// Takes all executions out, for whoever keeps them after the batch.
-    pub(crate) fn take_records(&mut self) -> impl Iterator<Item = Record> + use<> {
+    pub(crate) fn take_records(&mut self) -> impl Iterator<Item = Box<Record>> + use<> {
         std::mem::take(&mut self.records).into_values()
     }
 
     /// Those that the batch has changed, in the order of their ids.
     pub(crate) fn changed(&self) -> Vec<&Record> {
-        let mut changed: Vec<&Record> = self.records.values().filter(|record| record.changed.is_some()).collect();
+        let mut changed: Vec<&Record> = self.records().filter(|record| record.changed.is_some()).collect();
         changed.sort_unstable_by_key(|record| record.of.id);
         changed
     }

@@ -29,7 +29,8 @@ fn loaded<'b>(job: &Job, fires: &[Fire]) -> WorkingSet<'b> {
     let mut set = WorkingSet::default();
     for fire in fires {
         let dispatch = &fire.dispatch;
-        set.insert(Record::fired(fire, g::START, dispatch.pool.clone(), dispatch.target.clone()));
+        let texts = (dispatch.pool.clone(), dispatch.target.clone());
+        set.insert(Box::new(Record::fired(fire, g::START, texts.0, texts.1)));
         if fire.overlap != Overlap::Allow {
             set.runs.insert_job(dispatch.job);
         }
@@ -136,7 +137,7 @@ fn the_end_of_a_run_makes_the_next_one_ready() {
 
 /// The set of the next batch: what this one left is stored.
 fn held_over<'b>(mut set: WorkingSet<'_>) -> WorkingSet<'b> {
-    let records: Vec<Record> = set.take_records().collect();
+    let records: Vec<Box<Record>> = set.take_records().collect();
     let mut next = WorkingSet::default();
     (next.guards, next.offers, next.runs, next.fences) = (set.guards, set.offers, set.runs, set.fences);
     for mut record in records {

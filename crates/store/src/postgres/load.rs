@@ -127,7 +127,7 @@ impl Loading<'_> {
 
     fn insert(&mut self, found: &[Row]) -> Done<()> {
         for row in found {
-            self.set.insert(read(row, &mut self.texts)?);
+            self.set.insert(Box::new(read(row, &mut self.texts)?));
         }
         Ok(())
     }

@@ -23,8 +23,8 @@ const GENERATION: usize = 32 * 1_024;
 /// Two generations: when the younger one is full, the older one is forgotten.
 #[derive(Default)]
 struct Cache {
-    young: IdMap<ExecutionId, Record>,
-    old: IdMap<ExecutionId, Record>,
+    young: IdMap<ExecutionId, Box<Record>>,
+    old: IdMap<ExecutionId, Box<Record>>,
     texts: Texts,
 }
 
@@ -34,12 +34,12 @@ pub(super) fn put_fired(fire: &Fire, now: Timestamp) {
     CACHE.with_borrow_mut(|cache| {
         let pool = cache.texts.share(&fire.dispatch.pool);
         let target = cache.texts.share(&fire.dispatch.target);
-        cache.put(Record::fired(fire, now, pool, target));
+        cache.put(Box::new(Record::fired(fire, now, pool, target)));
     });
 }
 
 /// Keeps what a batch leaves, as it is stored by now; what is over is not kept.
-pub(super) fn put(records: impl Iterator<Item = Record>) {
+pub(super) fn put(records: impl Iterator<Item = Box<Record>>) {
     CACHE.with_borrow_mut(|cache| {
         for mut record in records.filter(|record| !record.state.is_final()) {
             record.set_stored();
@@ -49,7 +49,7 @@ pub(super) fn put(records: impl Iterator<Item = Record>) {
 }
 
 /// Takes an execution out, if it is here.
-pub(super) fn take(id: ExecutionId) -> Option<Record> {
+pub(super) fn take(id: ExecutionId) -> Option<Box<Record>> {
     CACHE.with_borrow_mut(|cache| cache.take(id))
 }
 
@@ -59,7 +59,7 @@ pub(super) fn forget() {
 }
 
 impl Cache {
-    fn put(&mut self, record: Record) {
+    fn put(&mut self, record: Box<Record>) {
         if self.young.len() >= GENERATION {
             self.old = std::mem::take(&mut self.young);
             self.young.reserve(GENERATION);
@@ -67,7 +67,7 @@ impl Cache {
         self.young.insert(record.of.id, record);
     }
 
-    fn take(&mut self, id: ExecutionId) -> Option<Record> {
+    fn take(&mut self, id: ExecutionId) -> Option<Box<Record>> {
         self.young.remove(&id).or_else(|| if self.old.is_empty() { None } else { self.old.remove(&id) })
     }
 }
@@ -78,9 +78,9 @@ mod tests {
     use campanile_model::lifecycle::State;
     use campanile_testkit::generate as g;
 
-    fn record(n: i64) -> Record {
+    fn record(n: i64) -> Box<Record> {
         let fire = g::fire(&g::job(1), Timestamp::from_millis(n));
-        Record::fired(&fire, Timestamp::from_millis(n), "short".into(), "".into())
+        Box::new(Record::fired(&fire, Timestamp::from_millis(n), "short".into(), "".into()))
     }
 
     #[test]

@@ -24,6 +24,8 @@ use std::sync::Arc;
 /// Loads executions, and those that stand in line with them.
 pub(super) fn load<'b>(connection: &Connection, ids: impl IntoIterator<Item = ExecutionId>) -> Done<WorkingSet<'b>> {
     let mut loading = Loading::prepare(connection)?;
+    let ids = ids.into_iter();
+    loading.set.reserve(ids.size_hint().0);
     for id in ids {
         loading.load(id)?;
     }
@@ -55,7 +57,7 @@ impl<'c> Loading<'_, 'c> {
             None => {
                 let mut found = self.get.query([id.as_bytes()])?;
                 let Some(row) = found.next()? else { return Ok(()) };
-                read(row, &mut self.texts)?
+                Box::new(read(row, &mut self.texts)?)
             }
         };
         if record.of.overlap != Overlap::Allow {

@@ -2,7 +2,7 @@
 -- Run when a store is opened and this text is not the one that was run there last.
 
 DROP INDEX IF EXISTS executions_waiting;
-CREATE INDEX executions_waiting ON executions (wake_at, id) WHERE (state = 0 OR state = 8 OR state = 9 OR state = 1 OR state = 3);
+CREATE INDEX executions_waiting ON executions (wake_at, id) WHERE (state = 0 OR state = 1 OR state = 3 OR state = 8 OR state = 9);
 DROP INDEX IF EXISTS executions_running;
 CREATE INDEX executions_running ON executions (wake_at, id) WHERE state = 2;
 DROP INDEX IF EXISTS executions_unhappy;
@@ -19,10 +19,10 @@ CREATE INDEX outbox_ended ON outbox (at) WHERE (state = 1 OR state = 2);
 -- Views.
 -- HELD, WAITING, BLOCKED, PENDING, RUNNING, RETRYING.
 DROP VIEW IF EXISTS open_executions;
-CREATE VIEW open_executions AS SELECT * FROM executions WHERE (state = 0 OR state = 8 OR state = 9 OR state = 1 OR state = 2 OR state = 3);
+CREATE VIEW open_executions AS SELECT * FROM executions WHERE (state = 0 OR state = 1 OR state = 2 OR state = 3 OR state = 8 OR state = 9);
 -- HELD, WAITING, BLOCKED, PENDING, RETRYING.
 DROP VIEW IF EXISTS waiting_executions;
-CREATE VIEW waiting_executions AS SELECT * FROM executions INDEXED BY executions_waiting WHERE (state = 0 OR state = 8 OR state = 9 OR state = 1 OR state = 3);
+CREATE VIEW waiting_executions AS SELECT * FROM executions INDEXED BY executions_waiting WHERE (state = 0 OR state = 1 OR state = 3 OR state = 8 OR state = 9);
 -- RUNNING.
 DROP VIEW IF EXISTS running_executions;
 CREATE VIEW running_executions AS SELECT * FROM executions INDEXED BY executions_running WHERE state = 2;
