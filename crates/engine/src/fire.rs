@@ -89,7 +89,7 @@ pub async fn persist_noting<T, F: Future<Output = Result<T>>>(
             Err(error) if matches!(error.kind(), Kind::Unavailable | Kind::OutcomeUnknown) => {
                 unknown |= error.kind() == Kind::OutcomeUnknown;
                 ctx.metrics.store_errors.add(1);
-                tracing::warn!(%error, what, "the store refused a write; trying again in {delay_ms} ms");
+                tracing::warn!(%error, call = what, delay_ms, "store call failed, retrying");
                 ctx.clock.sleep_ms(delay_ms).await;
                 delay_ms = (delay_ms * 2).min(1_000);
             }

@@ -197,7 +197,8 @@ async fn take(ctx: &Context, dispatcher: &Dispatcher, worker: &Arc<str>, batch: 
     let mut acked = Vec::with_capacity(go.len());
     let mut pulled = Vec::with_capacity(go.len());
     let mut held = Vec::with_capacity(go.len());
-    let (mut back, mut later) = (Vec::new(), ready);
+    dispatcher.send(ready);
+    let (mut back, mut later) = (Vec::new(), Vec::new());
     for (dispatch, verdict) in go.into_iter().zip(verdicts) {
         let execution = dispatch.execution;
         if let Claimed::Granted(granted) = verdict {

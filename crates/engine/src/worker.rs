@@ -333,7 +333,8 @@ async fn start(
             return;
         }
     };
-    let (mut back, mut later) = (Vec::new(), ready);
+    dispatcher.send(ready);
+    let (mut back, mut later) = (Vec::new(), Vec::new());
     for (dispatch, verdict) in batch.into_iter().zip(verdicts) {
         let slot = slots.split(1).expect("one slot per execution");
         if let Claimed::Granted(granted) = verdict {

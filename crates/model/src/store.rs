@@ -8,7 +8,8 @@
 //! `OutcomeUnknown`. Batches are taken by value, because a store hands them to its writer; callers keep what they need to
 //! try again.
 //!
-//! Guards come from outside: `lifecycle::sources(event)` for states, `ShardFence` for owners, `AttemptFence` for runners.
+//! Who may write is said by fences: `ShardFence` for owners, `AttemptFence` for runners. What may happen to an execution is said
+//! by `lifecycle`.
 
 mod jobs;
 mod path;

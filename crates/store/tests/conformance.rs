@@ -16,8 +16,8 @@ const PLACE: [&str; 3] = [
 fn sqlite() -> Fixture {
     let directory = tempfile::tempdir().expect("a directory for the test");
     let path = directory.path().join("campanile.db");
-    let store = SqliteStore::open(&Options::new(&path)).expect("a new store opens");
-    Fixture::new(Arc::new(store), directory).placing(move |id, state| {
+    let store = Arc::new(SqliteStore::open(&Options::new(&path)).expect("a new store opens"));
+    Fixture::new(store.clone(), directory).placing(move |id, state| {
         let connection = Connection::open(&path).expect("the file opens twice");
         for sql in PLACE {
             let places = connection.prepare(sql).expect("it is SQL").parameter_count();
@@ -27,7 +27,8 @@ fn sqlite() -> Fixture {
             };
             assert_eq!(done.expect("it is placed"), 1, "{sql}");
         }
-        Box::pin(std::future::ready(()))
+        let store = store.clone();
+        Box::pin(async move { store.forget_cache().await.expect("the store is open") })
     })
 }
 

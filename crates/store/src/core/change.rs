@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 /// An execution whose state changes, as it was before.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Subject {
     pub(crate) id: ExecutionId,
     pub(crate) tenant: TenantId,

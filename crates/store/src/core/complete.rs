@@ -32,8 +32,15 @@ pub(crate) fn unclaimed(completions: &[Completion]) -> Result<Vec<&Claim>> {
     Ok(claims)
 }
 
+/// The execution of a claim among completions, if it may start within the batch: also one that waits for another run, since a
+/// completion before it may end that. Of these the backend loads what a claim needs.
+pub(crate) fn may_start<'s>(set: &'s WorkingSet<'_>, claim: &Claim) -> Option<&'s Record> {
+    set.get(claim.execution).filter(|record| !record.state.is_final())
+}
+
 /// Ends attempts. The set has the executions with their runs, what `effects::Preload` asks for, and how many lines
-/// those have that log; of those that were not claimed, also guards, limits of pools and fences.
+/// those have that log; of those that `may_start`, also guards, limits of pools and a fence
+/// each.
 pub(crate) fn complete<'b>(set: &mut WorkingSet<'b>, completions: &'b [Completion]) -> Result<Vec<Applied>> {
     let mut verdicts = vec![Applied::Gone; completions.len()];
     for i in in_order(completions, Completion::execution) {

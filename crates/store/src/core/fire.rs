@@ -2,6 +2,7 @@
 
 use super::Result;
 use super::overlap;
+use super::rules::in_order;
 use super::set::{IdSet, WorkingSet};
 use super::shards::ShardSet;
 use campanile_model::execution::Reason;
@@ -25,21 +26,42 @@ pub(crate) fn guarded(batch: &FireBatch) -> ShardSet {
     ShardSet::of(jobs.map(shard_of))
 }
 
-/// What becomes of fires. `born` are those that had no execution before: the backend has inserted them, in the state
-/// `BORN`; the set has the others with their runs.
-pub(crate) fn fire(set: &mut WorkingSet<'_>, batch: &FireBatch, mut born: IdSet<ExecutionId>) -> Result<Vec<Fired>> {
-    let mut verdicts = Vec::with_capacity(batch.fires.len());
-    for fire in &batch.fires {
+/// Positions of the fires that count, in the order of their ids: each execution once, in its newest version.
+pub(crate) fn newest(fires: &[Fire]) -> Vec<usize> {
+    let mut newest: Vec<usize> = Vec::with_capacity(fires.len());
+    for i in in_order(fires, |fire| fire.dispatch.execution) {
+        let dispatch = &fires[i].dispatch;
+        match newest.last_mut().filter(|last| fires[**last].dispatch.execution == dispatch.execution) {
+            None => newest.push(i),
+            Some(last) if fires[*last].dispatch.job_version < dispatch.job_version => *last = i,
+            Some(_) => {}
+        }
+    }
+    newest
+}
+
+/// What becomes of fires, of which `newest` count. `born` are those that had no execution before: the backend has inserted
+/// them, in the state `BORN`; the set has the others with their runs.
+pub(crate) fn fire(
+    set: &mut WorkingSet<'_>,
+    batch: &FireBatch,
+    newest: &[usize],
+    born: &IdSet<ExecutionId>,
+) -> Result<Vec<Fired>> {
+    let mut verdicts = vec![Fired::Exists; batch.fires.len()];
+    for &i in newest {
+        let fire = &batch.fires[i];
         let dispatch = &fire.dispatch;
-        // One that comes twice in a batch is born once.
-        let new = if born.remove(&dispatch.execution) {
+        let new = if born.contains(&dispatch.execution) {
             set.effects.sums.count(dispatch.tenant, &dispatch.pool, None, Some(BORN));
             set.effects.watches.begin(fire);
             true
         } else {
             refire(set, fire, batch.now)?
         };
-        verdicts.push(if new { Fired::New } else { Fired::Exists });
+        if new {
+            verdicts[i] = Fired::New;
+        }
     }
     Ok(verdicts)
 }
@@ -48,7 +70,7 @@ pub(crate) fn fire(set: &mut WorkingSet<'_>, batch: &FireBatch, mut born: IdSet<
 /// not skipped for another reason than its version. Says whether it did.
 fn refire(set: &mut WorkingSet<'_>, fire: &Fire, now: Timestamp) -> Result<bool> {
     let dispatch = &fire.dispatch;
-    // One that is gone again was there long ago; one that was born in this batch is as it should be.
+    // One that is gone again was there long ago.
     let Some(found) = set.get(dispatch.execution) else { return Ok(false) };
     let given_way = !found.state.is_final() || found.reason == Some(Reason::StaleVersion);
     let begun = found.attempt > 0 || found.first_start().is_some();

@@ -50,12 +50,8 @@ fn prolong<'b>(set: &mut WorkingSet<'b>, extension: &'b Extension) -> Result<Ext
     if !its_own {
         return Ok(Extended::Stale { state: found.state });
     }
-    let first_start = match found.attempts_from {
-        0 => found.of.first_started_at,
-        _ => set.first_starts.get(&id).copied(),
-    };
-    let total_ms = offer.retry.total_timeout_ms;
-    let timeout_ms = time_limit_ms(offer.timeout_ms, total_ms, first_start.unwrap_or(started_at), started_at);
+    let first_start = set.first_start(found).unwrap_or(started_at);
+    let timeout_ms = time_limit_ms(offer.timeout_ms, offer.retry.total_timeout_ms, first_start, started_at);
     let asked = found.cancel_requested_at.map(|_| found.cancel_reason.unwrap_or(Reason::CancelledByUser));
     let (fence, until) = (found.fence, found.wake_at);
     if let Some(progress) = &extension.progress {

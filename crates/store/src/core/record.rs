@@ -13,6 +13,7 @@ use campanile_model::time::Timestamp;
 use std::sync::Arc;
 
 /// An execution, as it is in the middle of the batch.
+#[derive(PartialEq, Debug)]
 pub(crate) struct Record {
     pub(crate) of: Subject,
     pub(crate) kind: FireKind,
@@ -42,8 +43,8 @@ pub(crate) struct Record {
     pub(crate) note: Option<String>,
     /// The columns that the batch has changed.
     pub(crate) changed: Option<Shape>,
-    /// The state that is stored, before what has changed is written.
-    pub(crate) stored_state: State,
+    /// The state and the fence that are stored, before what has changed is written.
+    pub(crate) stored: (State, u64),
 }
 
 /// Which columns a change is about. Nearly all changes are of one of the first four; the rest writes all columns that
@@ -106,7 +107,7 @@ impl Record {
             cancel_reason: None,
             note: None,
             changed: None,
-            stored_state: lifecycle::target(Event::Refire),
+            stored: (lifecycle::target(Event::Refire), 0),
         }
     }
 
@@ -132,7 +133,7 @@ impl Record {
 
     /// Notes that what has changed is written.
     pub(crate) fn set_stored(&mut self) {
-        (self.changed, self.stored_state) = (None, self.state);
+        (self.changed, self.stored) = (None, (self.state, self.fence));
     }
 
     /// When its first attempt started, if there was one.

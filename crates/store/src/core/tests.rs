@@ -2,10 +2,10 @@
 //! by the conformance suites.
 
 use super::cancel::cancel;
-use super::claim::claim;
-use super::complete::complete;
+use super::claim::{claim, startable};
+use super::complete::{complete, may_start};
 use super::dead::{Target, bury, replay};
-use super::fire::fire;
+use super::fire::{fire, newest};
 use super::pools::Pool;
 use super::record::{Record, Shape};
 use super::set::{Guard, IdMap, IdSet, Offer, WorkingSet};
@@ -175,9 +175,39 @@ fn a_newer_version_takes_over_what_has_not_begun() {
     let (fires, _) = fires(&newer, 3);
     let batch = FireBatch { fences: Arc::new([]), fires, skips: Vec::new(), now: LATE, idempotency: None };
     let born = [batch.fires[2].dispatch.execution].into_iter().collect();
-    assert_eq!(fire(&mut set, &batch, born).unwrap(), [Fired::New, Fired::Exists, Fired::New]);
+    assert_eq!(fire(&mut set, &batch, &newest(&batch.fires), &born).unwrap(), [Fired::New, Fired::Exists, Fired::New]);
     assert_eq!(set.get(ids[0]).unwrap().job_version, newer.version);
     assert_eq!(set.get(ids[1]).unwrap().job_version, job.version, "it has begun");
+}
+
+#[test]
+fn of_two_versions_of_an_instant_in_one_batch_the_newer_counts() {
+    let job = g::job(1);
+    let (mut both, ids) = fires(&job, 2);
+    let newer = Job { version: job.version + 1, ..job.clone() };
+    both.splice(0..0, fires(&newer, 1).0);
+    both.push(both[2].clone());
+    assert_eq!(newest(&both), [0, 2]);
+    let batch = FireBatch { fences: Arc::new([]), fires: both, skips: Vec::new(), now: LATE, idempotency: None };
+    let mut set = WorkingSet::default();
+    let born = ids.iter().copied().collect();
+    let verdicts = fire(&mut set, &batch, &newest(&batch.fires), &born).unwrap();
+    assert_eq!(verdicts, [Fired::New, Fired::Exists, Fired::New, Fired::Exists]);
+}
+
+#[test]
+fn what_a_completion_makes_ready_may_end_in_the_same_batch() {
+    let job = Job { overlap: Overlap::BufferAll, ..g::job(1) };
+    let (fires, ids) = fires(&job, 2);
+    let mut set = loaded(&job, &fires);
+    let first = granted(claimed(&mut set, ids[0], 0, LATE));
+    claimed(&mut set, ids[1], 0, LATE);
+    let mut completions = ended(&first, Event::Succeed, AttemptOutcome::Succeeded);
+    completions.push(g::complete_unclaimed(g::claim(ids[1], 0, LATE)));
+    let mut set = held_over(set);
+    let CompletionOf::Unclaimed(second) = &completions[1].of else { unreachable!() };
+    assert!(startable(&set, second).is_none() && may_start(&set, second).is_some());
+    assert_eq!(complete(&mut set, &completions).unwrap(), [Applied::Done, Applied::Done]);
 }
 
 #[test]

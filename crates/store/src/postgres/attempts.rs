@@ -6,8 +6,7 @@ use super::effects;
 use super::load::{self, LockScope, job_ids};
 use super::progress;
 use super::write;
-use crate::core::claim::startable;
-use crate::core::complete::{complete as judge, unclaimed};
+use crate::core::complete::{self, may_start, unclaimed};
 use crate::core::effects::Preload;
 use crate::core::record::Record;
 use campanile_model::store::{Applied, Completion, Verdicts};
@@ -19,7 +18,7 @@ pub(super) async fn complete(tx: &Tx<'_>, locks: Locks, completions: &[Completio
     let unclaimed = unclaimed(completions)?;
     let scope = if unclaimed.is_empty() { LockScope::Runs(locks) } else { LockScope::Jobs(locks) };
     let mut set = load::load(tx, scope, completions.iter().map(Completion::execution)).await?;
-    let wanted: Vec<&Record> = unclaimed.iter().filter_map(|claim| startable(&set, claim)).collect();
+    let wanted: Vec<&Record> = unclaimed.iter().filter_map(|claim| may_start(&set, claim)).collect();
     let logging = completions.iter().filter(|completion| !completion.logs.is_empty()).map(Completion::execution);
     let jobs = job_ids(wanted.iter().map(|record| record.of.job));
     let ((pools, fences), guards, (watches, outbox), reports) = try_join!(
@@ -31,6 +30,6 @@ pub(super) async fn complete(tx: &Tx<'_>, locks: Locks, completions: &[Completio
     set.guards.extend(guards);
     (set.pools, set.fences) = (pools, fences.into_iter());
     (set.effects.watches, set.effects.outbox, set.reports) = (watches, outbox, reports);
-    let verdicts = judge(&mut set, completions)?;
+    let verdicts = complete::complete(&mut set, completions)?;
     write::write(tx, set, verdicts).await
 }

@@ -9,9 +9,8 @@ use super::write;
 use crate::core::claim::{self, startable};
 use crate::core::pools::Pool;
 use crate::core::record::Record;
-use campanile_model::capacity::Scope;
 use campanile_model::lifecycle::{self, Event};
-use campanile_model::store::{Claim, Claimed, Verdicts};
+use campanile_model::store::{Claim, Claimed, RecordKind, Verdicts};
 use campanile_pg::{Done, Tx};
 use futures_util::try_join;
 use std::collections::BTreeSet;
@@ -57,9 +56,9 @@ async fn take_fences(tx: &Tx<'_>, count: usize) -> Done<Vec<u64>> {
 async fn limited(tx: &Tx<'_>, wanted: &[&Record]) -> Done<Vec<Pool>> {
     let names: BTreeSet<(i64, &str)> = wanted.iter().map(|r| (i64::from(r.of.tenant.0), &*r.of.pool)).collect();
     let (tenants, names): (Vec<i64>, Vec<&str>) = names.into_iter().unzip();
-    let scope = i16::from(Scope::Pool.code());
+    let kind = i16::from(RecordKind::Pool.code());
     let mut pools = Vec::new();
-    for row in &tx.query(include_str!("sql/capacities/lock.sql"), &[&tenants, &names, &scope]).await? {
+    for row in &tx.query(include_str!("sql/capacities/lock.sql"), &[&tenants, &names, &kind]).await? {
         let mut columns = Columns::of(row);
         let (tenant, name) = (columns.tenant()?, columns.text()?.into());
         let slots = columns.next::<Option<i64>>()?.map(|slots| (slots, 0));

@@ -8,7 +8,7 @@ use super::shards;
 use super::write::{column, ms, write};
 use crate::core::fire;
 use crate::core::keys::Used;
-use crate::core::rules::{in_order, watched};
+use crate::core::rules::watched;
 use crate::core::set::IdSet;
 use campanile_model::execution::Reason;
 use campanile_model::ids::ExecutionId;
@@ -30,13 +30,12 @@ pub(super) async fn fire(tx: &Tx<'_>, locks: Locks, batch: &FireBatch) -> Done<F
     if let Some(verdict) = replay(tx, batch).await? {
         return Ok(verdict);
     }
-    let order = in_order(&batch.fires, |fire| fire.dispatch.execution);
-    let mut fires: Vec<&Fire> = order.into_iter().map(|i| &batch.fires[i]).collect();
-    fires.dedup_by_key(|fire| fire.dispatch.execution);
+    let newest = fire::newest(&batch.fires);
+    let fires: Vec<&Fire> = newest.iter().map(|&i| &batch.fires[i]).collect();
     let born = insert(tx, &fires, fire::BORN, batch.now, None).await?;
     let there = fires.iter().map(|fire| fire.dispatch.execution).filter(|id| !born.contains(id));
     let mut set = load::load(tx, LockScope::Runs(locks), there).await?;
-    let verdicts = fire::fire(&mut set, batch, born)?;
+    let verdicts = fire::fire(&mut set, batch, &newest, &born)?;
     let (_, answer) = try_join!(skip(tx, &batch.skips), write(tx, set, verdicts))?;
     Ok(FireVerdict::Fired(answer))
 }

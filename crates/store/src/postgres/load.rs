@@ -243,14 +243,16 @@ fn read(row: &Row, texts: &mut Texts) -> Done<Record> {
     };
     let (kind, job_version) = (columns.code("fire kind", FireKind::from_code)?, columns.small()?);
     let state = columns.state()?;
+    let reason = columns.code_or_none("reason", Reason::from_code)?;
+    let (attempt, fence) = (columns.small()?, columns.number()?);
     Ok(Record {
         of,
         kind,
         job_version,
         state,
-        reason: columns.code_or_none("reason", Reason::from_code)?,
-        attempt: columns.small()?,
-        fence: columns.number()?,
+        reason,
+        attempt,
+        fence,
         priority: columns.code("priority", Priority::from_code)?,
         action: columns.code("action", ActionKind::from_code)?,
         wake_at: columns.instant()?,
@@ -271,6 +273,6 @@ fn read(row: &Row, texts: &mut Texts) -> Done<Record> {
         cancel_reason: columns.code_or_none("reason", Reason::from_code)?,
         note: columns.next()?,
         changed: None,
-        stored_state: state,
+        stored: (state, fence),
     })
 }

@@ -5,7 +5,7 @@ use super::effects;
 use super::failure::Done;
 use super::load;
 use super::write::write;
-use crate::core::complete::{complete as judge, unclaimed};
+use crate::core::complete::{self, may_start, unclaimed};
 use campanile_model::store::{Applied, Completion, Verdicts};
 use rusqlite::Connection;
 
@@ -13,12 +13,12 @@ use rusqlite::Connection;
 pub(super) fn complete(connection: &Connection, completions: &[Completion]) -> Done<Verdicts<Applied>> {
     let unclaimed = unclaimed(completions)?;
     let mut set = load::load(connection, completions.iter().map(Completion::execution))?;
-    let starting = Starting::of(&set, unclaimed);
+    let starting = Starting::of(unclaimed.iter().filter_map(|claim| may_start(&set, claim)));
     load::load_guards(connection, &mut set, starting.jobs)?;
     load::load_starts(connection, &mut set, &starting.pools)?;
     (set.effects.watches, set.effects.outbox) = effects::preload(connection, &set, completions)?;
     let logging = completions.iter().filter(|completion| !completion.logs.is_empty());
     set.reports = load::load_reports(connection, logging.map(Completion::execution))?;
-    let verdicts = judge(&mut set, completions)?;
+    let verdicts = complete::complete(&mut set, completions)?;
     write(connection, set, verdicts)
 }

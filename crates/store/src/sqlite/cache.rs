@@ -3,7 +3,8 @@
 //!
 //! It is exact: only the writer changes executions that are not over, always through a working set, and what leaves a set comes
 //! back here with the transaction. It belongs to the thread, because a store has one thread that writes; and a transaction that
-//! is rolled back makes it forget everything. Every write is guarded by the state that was loaded, should this be wrong one day.
+//! is rolled back makes it forget everything. Should it be wrong one day, writes fail: they are guarded by the
+//! state and the fence that were loaded; and test builds compare it with the row at each use.
 
 use super::rows::Texts;
 use crate::core::record::Record;
@@ -38,10 +39,11 @@ pub(super) fn put_fired(fire: &Fire, now: Timestamp) {
     });
 }
 
-/// Keeps what a batch leaves, as it is stored by now; what is over is not kept.
+/// Keeps what a batch leaves, as it is stored by now. What is over is not kept, nor what has failed and waits for its next
+/// attempt: that is long, and the texts of errors would fill the memory while a target is away.
 pub(super) fn put(records: impl Iterator<Item = Box<Record>>) {
     CACHE.with_borrow_mut(|cache| {
-        for mut record in records.filter(|record| !record.state.is_final()) {
+        for mut record in records.filter(|record| !record.state.is_final() && record.error.is_none()) {
             record.set_stored();
             cache.put(record);
         }

@@ -4,7 +4,7 @@ use super::failure::Done;
 use super::load;
 use super::write::write;
 use crate::core::claim::{self, startable};
-use crate::core::set::WorkingSet;
+use crate::core::record::Record;
 use campanile_model::ids::{ExecutionId, JobId, TenantId};
 use campanile_model::store::{Claim, Claimed, Verdicts};
 use rusqlite::Connection;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Starts attempts.
 pub(super) fn claim(connection: &Connection, claims: &[Claim]) -> Done<Verdicts<Claimed>> {
     let mut set = load::load(connection, claims.iter().map(|claim| claim.execution))?;
-    let starting = Starting::of(&set, claims);
+    let starting = Starting::of(claims.iter().filter_map(|claim| startable(&set, claim)));
     load::load_offers(connection, &mut set, starting.jobs)?;
     load::load_starts(connection, &mut set, &starting.pools)?;
     load::load_first_starts(connection, &mut set, starting.replayed)?;
@@ -35,9 +35,9 @@ pub(super) struct Starting {
 }
 
 impl Starting {
-    pub(super) fn of<'c>(set: &WorkingSet<'_>, claims: impl IntoIterator<Item = &'c Claim>) -> Self {
+    pub(super) fn of<'r>(records: impl Iterator<Item = &'r Record>) -> Self {
         let mut starting = Self::default();
-        for record in claims.into_iter().filter_map(|claim| startable(set, claim)) {
+        for record in records {
             let of = &record.of;
             starting.jobs.push(of.job);
             starting.pools.push((of.tenant, of.pool.clone()));

@@ -12,7 +12,7 @@ use super::shards;
 use super::write::write;
 use crate::core::fire;
 use crate::core::keys::Used;
-use crate::core::rules::{in_order, watched};
+use crate::core::rules::watched;
 use crate::core::set::IdSet;
 use crate::core::shards::ShardSet;
 use campanile_model::execution::{Attempt, Execution, Reason};
@@ -32,17 +32,17 @@ pub(super) fn fire(connection: &Connection, batch: &FireBatch) -> Done<FireVerdi
         return Ok(verdict);
     }
     // In id order, so that the trees append; the answers stay in the order of the batch.
-    let order = in_order(&batch.fires, |fire| fire.dispatch.execution);
-    let fires = order.iter().map(|&i| &batch.fires[i]);
+    let newest = fire::newest(&batch.fires);
+    let fires = newest.iter().map(|&i| &batch.fires[i]);
     let born = insert(connection, fires.clone(), fire::BORN, batch.now, None)?;
     let pairs = fires.clone().map(|fire| (fire.dispatch.job, fire.dispatch.execution));
     history::append(connection, pairs.filter(|(_, execution)| born.contains(execution)))?;
-    let there = fires.map(|fire| fire.dispatch.execution).filter(|id| !born.contains(id));
-    let mut set = load::load(connection, there)?;
-    for fire in batch.fires.iter().filter(|fire| born.contains(&fire.dispatch.execution)) {
+    for fire in fires.clone().filter(|fire| born.contains(&fire.dispatch.execution)) {
         cache::put_fired(fire, batch.now);
     }
-    let verdicts = fire::fire(&mut set, batch, born)?;
+    let there = fires.map(|fire| fire.dispatch.execution).filter(|id| !born.contains(id));
+    let mut set = load::load(connection, there)?;
+    let verdicts = fire::fire(&mut set, batch, &newest, &born)?;
     let mut put_skip = connection.prepare_cached(include_str!("sql/skips/insert.sql"))?;
     for skip in &batch.skips {
         insert_skip(&mut put_skip, skip)?;

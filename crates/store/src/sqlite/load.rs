@@ -53,18 +53,26 @@ impl<'c> Loading<'_, 'c> {
             return Ok(());
         }
         let record = match cache::take(id) {
-            Some(record) => record,
-            None => {
-                let mut found = self.get.query([id.as_bytes()])?;
-                let Some(row) = found.next()? else { return Ok(()) };
-                Box::new(read(row, &mut self.texts)?)
+            Some(record) => {
+                // In tests, the cache is compared with the row each time.
+                debug_assert_eq!(self.read(id)?.as_ref(), Some(&*record), "the cache differs from the row");
+                record
             }
+            None => match self.read(id)? {
+                Some(record) => Box::new(record),
+                None => return Ok(()),
+            },
         };
         if record.of.overlap != Overlap::Allow {
             self.jobs.push(record.of.job);
         }
         self.set.insert(record);
         Ok(())
+    }
+
+    fn read(&mut self, id: ExecutionId) -> Done<Option<Record>> {
+        let mut found = self.get.query([id.as_bytes()])?;
+        found.next()?.map(|row| read(row, &mut self.texts)).transpose()
     }
 
     /// Loads the runs of jobs that must not overlap, their executions, and the jobs of which somebody waits.
@@ -246,14 +254,16 @@ fn read(row: &Row<'_>, texts: &mut Texts) -> Done<Record> {
     };
     let (kind, job_version) = (columns.code("fire kind", FireKind::from_code)?, columns.next()?);
     let state = columns.state()?;
+    let reason = columns.code_or_none("reason", Reason::from_code)?;
+    let (attempt, fence) = (columns.next()?, columns.number()?);
     Ok(Record {
         of,
         kind,
         job_version,
         state,
-        reason: columns.code_or_none("reason", Reason::from_code)?,
-        attempt: columns.next()?,
-        fence: columns.number()?,
+        reason,
+        attempt,
+        fence,
         priority: columns.code("priority", Priority::from_code)?,
         action: columns.code("action", ActionKind::from_code)?,
         wake_at: columns.instant()?,
@@ -274,6 +284,6 @@ fn read(row: &Row<'_>, texts: &mut Texts) -> Done<Record> {
         cancel_reason: columns.code_or_none("reason", Reason::from_code)?,
         note: columns.next()?,
         changed: None,
-        stored_state: state,
+        stored: (state, fence),
     })
 }

@@ -15,8 +15,9 @@
 //! kind is touched.
 //!
 //! Reading order: `writer`, `reader`, `checkpointer`, `migrations`; then `load`, `write` and `cache`, through which every
-//! change of state goes, and the verbs by noun, as they stand below, judged in `crate::core`; then lists and upkeep (`listing`, `stats`, `prune`, `reconcile`), `records`
-//! and notifications (`outbox`, `watches`, and what the writer has `known` of them); `rows` and `failure` translate.
+//! change of state goes, and the verbs by noun, as they stand below, judged in `crate::core`; then lists and upkeep
+//! (`listing`, `stats`, `prune`, `reconcile`), `records`, and notifications (`outbox`, `watches`, and what the writer has
+//! `known` of them); `rows` and `failure` translate.
 
 mod writer;
 mod reader;
@@ -188,6 +189,17 @@ impl SqliteStore {
             location,
             _lock: None,
         })
+    }
+
+    /// Forgets the records that the writer keeps: somebody else has written to the file. For tests.
+    #[doc(hidden)]
+    pub async fn forget_cache(&self) -> Result<()> {
+        self.writer
+            .run(0, |_| {
+                cache::forget();
+                Ok(())
+            })
+            .await
     }
 
     /// Limits the size of the file, as a full disk would. For tests.

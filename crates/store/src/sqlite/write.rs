@@ -53,15 +53,16 @@ fn write_records(connection: &Connection, changed: &[&Record]) -> Done<()> {
         };
         statement.raw_bind_parameter(1, record.of.id.as_bytes())?;
         // A guard that holds unless there is a mistake: the record is what was loaded.
-        statement.raw_bind_parameter(2, record.stored_state.code())?;
-        statement.raw_bind_parameter(3, record.state.code())?;
+        statement.raw_bind_parameter(2, record.stored.0.code())?;
+        statement.raw_bind_parameter(3, record.stored.1 as i64)?;
+        statement.raw_bind_parameter(4, record.state.code())?;
         bind(statement, record)?;
         expect_one(statement.raw_execute()?, record.of.id)?;
     }
     Ok(())
 }
 
-/// Binds the parameters from the fourth on.
+/// Binds the parameters from the fifth on.
 type Bind = fn(&mut CachedStatement<'_>, &Record) -> rusqlite::Result<()>;
 
 fn ms(at: Option<Timestamp>) -> Option<i64> {
@@ -69,78 +70,78 @@ fn ms(at: Option<Timestamp>) -> Option<i64> {
 }
 
 fn bind_started(s: &mut CachedStatement<'_>, record: &Record) -> rusqlite::Result<()> {
-    s.raw_bind_parameter(4, record.attempt)?;
-    s.raw_bind_parameter(5, record.fence as i64)?;
-    s.raw_bind_parameter(6, record.worker.as_deref())?;
-    s.raw_bind_parameter(7, ms(record.started_at))?;
-    s.raw_bind_parameter(8, record.wake_at.millis())?;
-    s.raw_bind_parameter(9, ms(record.queued_at))?;
-    s.raw_bind_parameter(10, ms(record.of.first_started_at))?;
-    s.raw_bind_parameter(11, record.deliveries)
+    s.raw_bind_parameter(5, record.attempt)?;
+    s.raw_bind_parameter(6, record.fence as i64)?;
+    s.raw_bind_parameter(7, record.worker.as_deref())?;
+    s.raw_bind_parameter(8, ms(record.started_at))?;
+    s.raw_bind_parameter(9, record.wake_at.millis())?;
+    s.raw_bind_parameter(10, ms(record.queued_at))?;
+    s.raw_bind_parameter(11, ms(record.of.first_started_at))?;
+    s.raw_bind_parameter(12, record.deliveries)
 }
 
 fn bind_ended(s: &mut CachedStatement<'_>, record: &Record) -> rusqlite::Result<()> {
-    s.raw_bind_parameter(4, record.reason.map(Reason::code))?;
-    s.raw_bind_parameter(5, record.attempt)?;
-    s.raw_bind_parameter(6, record.wake_at.millis())?;
-    s.raw_bind_parameter(7, ms(record.started_at))?;
-    s.raw_bind_parameter(8, ms(record.finished_at))?;
-    s.raw_bind_parameter(9, record.outcome.map(AttemptOutcome::code))?;
-    s.raw_bind_parameter(10, record.error.as_ref().map(|error| &*error.kind))?;
-    s.raw_bind_parameter(11, record.error.as_ref().map(|error| &*error.message))?;
-    s.raw_bind_parameter(12, record.losses)?;
-    s.raw_bind_parameter(13, record.fingerprint.map(|fingerprint| fingerprint as i64))
+    s.raw_bind_parameter(5, record.reason.map(Reason::code))?;
+    s.raw_bind_parameter(6, record.attempt)?;
+    s.raw_bind_parameter(7, record.wake_at.millis())?;
+    s.raw_bind_parameter(8, ms(record.started_at))?;
+    s.raw_bind_parameter(9, ms(record.finished_at))?;
+    s.raw_bind_parameter(10, record.outcome.map(AttemptOutcome::code))?;
+    s.raw_bind_parameter(11, record.error.as_ref().map(|error| &*error.kind))?;
+    s.raw_bind_parameter(12, record.error.as_ref().map(|error| &*error.message))?;
+    s.raw_bind_parameter(13, record.losses)?;
+    s.raw_bind_parameter(14, record.fingerprint.map(|fingerprint| fingerprint as i64))
 }
 
 fn bind_instant(s: &mut CachedStatement<'_>, record: &Record) -> rusqlite::Result<()> {
-    s.raw_bind_parameter(4, record.attempt)?;
-    s.raw_bind_parameter(5, record.fence as i64)?;
-    s.raw_bind_parameter(6, record.worker.as_deref())?;
-    s.raw_bind_parameter(7, ms(record.started_at))?;
-    s.raw_bind_parameter(8, ms(record.finished_at))?;
-    s.raw_bind_parameter(9, record.outcome.map(AttemptOutcome::code))?;
-    s.raw_bind_parameter(10, record.reason.map(Reason::code))?;
-    s.raw_bind_parameter(11, ms(record.claimed_at))?;
-    s.raw_bind_parameter(12, ms(record.queued_at))?;
-    s.raw_bind_parameter(13, ms(record.of.first_started_at))?;
-    s.raw_bind_parameter(14, record.deliveries)
+    s.raw_bind_parameter(5, record.attempt)?;
+    s.raw_bind_parameter(6, record.fence as i64)?;
+    s.raw_bind_parameter(7, record.worker.as_deref())?;
+    s.raw_bind_parameter(8, ms(record.started_at))?;
+    s.raw_bind_parameter(9, ms(record.finished_at))?;
+    s.raw_bind_parameter(10, record.outcome.map(AttemptOutcome::code))?;
+    s.raw_bind_parameter(11, record.reason.map(Reason::code))?;
+    s.raw_bind_parameter(12, ms(record.claimed_at))?;
+    s.raw_bind_parameter(13, ms(record.queued_at))?;
+    s.raw_bind_parameter(14, ms(record.of.first_started_at))?;
+    s.raw_bind_parameter(15, record.deliveries)
 }
 
 fn bind_deferred(s: &mut CachedStatement<'_>, record: &Record) -> rusqlite::Result<()> {
-    s.raw_bind_parameter(4, record.wake_at.millis())?;
-    s.raw_bind_parameter(5, record.reason.map(Reason::code))
+    s.raw_bind_parameter(5, record.wake_at.millis())?;
+    s.raw_bind_parameter(6, record.reason.map(Reason::code))
 }
 
 fn bind_whole(s: &mut CachedStatement<'_>, record: &Record) -> rusqlite::Result<()> {
-    s.raw_bind_parameter(4, record.job_version)?;
-    s.raw_bind_parameter(5, record.reason.map(Reason::code))?;
-    s.raw_bind_parameter(6, record.attempt)?;
-    s.raw_bind_parameter(7, record.fence as i64)?;
-    s.raw_bind_parameter(8, record.priority.code())?;
-    s.raw_bind_parameter(9, &*record.of.pool)?;
-    s.raw_bind_parameter(10, record.action.code())?;
-    s.raw_bind_parameter(11, record.wake_at.millis())?;
-    s.raw_bind_parameter(12, record.fired_at.millis())?;
-    s.raw_bind_parameter(13, ms(record.started_at))?;
-    s.raw_bind_parameter(14, ms(record.finished_at))?;
-    s.raw_bind_parameter(15, record.worker.as_deref())?;
-    s.raw_bind_parameter(16, record.outcome.map(AttemptOutcome::code))?;
-    s.raw_bind_parameter(17, record.error.as_ref().map(|error| &*error.kind))?;
-    s.raw_bind_parameter(18, record.error.as_ref().map(|error| &*error.message))?;
-    s.raw_bind_parameter(19, &*record.of.target)?;
-    s.raw_bind_parameter(20, record.of.overlap.code())?;
-    s.raw_bind_parameter(21, ms(record.covers_from))?;
-    s.raw_bind_parameter(22, ms(record.queued_at))?;
-    s.raw_bind_parameter(23, ms(record.claimed_at))?;
-    s.raw_bind_parameter(24, ms(record.of.first_started_at))?;
-    s.raw_bind_parameter(25, record.fingerprint.map(|fingerprint| fingerprint as i64))?;
-    s.raw_bind_parameter(26, record.deliveries)?;
-    s.raw_bind_parameter(27, record.losses)?;
-    s.raw_bind_parameter(28, record.attempts_from)?;
-    s.raw_bind_parameter(29, ms(record.cancel_requested_at))?;
-    s.raw_bind_parameter(30, record.cancel_reason.map(Reason::code))?;
-    s.raw_bind_parameter(31, record.note.as_deref())?;
-    s.raw_bind_parameter(32, record.of.watched)
+    s.raw_bind_parameter(5, record.job_version)?;
+    s.raw_bind_parameter(6, record.reason.map(Reason::code))?;
+    s.raw_bind_parameter(7, record.attempt)?;
+    s.raw_bind_parameter(8, record.fence as i64)?;
+    s.raw_bind_parameter(9, record.priority.code())?;
+    s.raw_bind_parameter(10, &*record.of.pool)?;
+    s.raw_bind_parameter(11, record.action.code())?;
+    s.raw_bind_parameter(12, record.wake_at.millis())?;
+    s.raw_bind_parameter(13, record.fired_at.millis())?;
+    s.raw_bind_parameter(14, ms(record.started_at))?;
+    s.raw_bind_parameter(15, ms(record.finished_at))?;
+    s.raw_bind_parameter(16, record.worker.as_deref())?;
+    s.raw_bind_parameter(17, record.outcome.map(AttemptOutcome::code))?;
+    s.raw_bind_parameter(18, record.error.as_ref().map(|error| &*error.kind))?;
+    s.raw_bind_parameter(19, record.error.as_ref().map(|error| &*error.message))?;
+    s.raw_bind_parameter(20, &*record.of.target)?;
+    s.raw_bind_parameter(21, record.of.overlap.code())?;
+    s.raw_bind_parameter(22, ms(record.covers_from))?;
+    s.raw_bind_parameter(23, ms(record.queued_at))?;
+    s.raw_bind_parameter(24, ms(record.claimed_at))?;
+    s.raw_bind_parameter(25, ms(record.of.first_started_at))?;
+    s.raw_bind_parameter(26, record.fingerprint.map(|fingerprint| fingerprint as i64))?;
+    s.raw_bind_parameter(27, record.deliveries)?;
+    s.raw_bind_parameter(28, record.losses)?;
+    s.raw_bind_parameter(29, record.attempts_from)?;
+    s.raw_bind_parameter(30, ms(record.cancel_requested_at))?;
+    s.raw_bind_parameter(31, record.cancel_reason.map(Reason::code))?;
+    s.raw_bind_parameter(32, record.note.as_deref())?;
+    s.raw_bind_parameter(33, record.of.watched)
 }
 
 fn write_attempts(connection: &Connection, attempts: &[KeptAttempt]) -> Done<()> {

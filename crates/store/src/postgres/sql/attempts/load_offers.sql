@@ -1,4 +1,4 @@
--- caller: claim: whether it may start, and what it then needs, by the job as it is now
+-- caller: claim, extend: whether it may start, and what it then needs, by the job as it is now
 -- guard: none: reads
 -- index: PRIMARY KEY
 SELECT id, state, version, updated_at, name, action_kind, action_config, max_attempts, backoff, initial_delay_ms, max_delay_ms,

@@ -1,5 +1,5 @@
 -- caller: claim, complete of what was not claimed: the pools that have limits; who holds the row counts its slots alone
--- guard: the tenant; kind $3, which is the code of its scope
+-- guard: the tenant; kind $3 is a pool
 -- index: PRIMARY KEY
 SELECT c.tenant, c.id, c.slots, c.paused
 FROM unnest($1::int8[], $2::text[]) AS u (tenant, name)

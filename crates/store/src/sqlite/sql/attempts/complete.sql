@@ -1,7 +1,7 @@
 -- caller: complete, of a claimed attempt
--- guard: the state that was loaded (?2)
+-- guard: the state and the fence that were loaded (?2, ?3)
 -- index: PRIMARY KEY
 UPDATE executions
-SET state = ?3, reason = ?4, attempt = ?5, wake_at = ?6, started_at = ?7, finished_at = ?8, outcome = ?9, error_kind = ?10,
-    error_message = ?11, losses = ?12, error_fp = ?13
-WHERE id = ?1 AND state = ?2
+SET state = ?4, reason = ?5, attempt = ?6, wake_at = ?7, started_at = ?8, finished_at = ?9, outcome = ?10, error_kind = ?11,
+    error_message = ?12, losses = ?13, error_fp = ?14
+WHERE id = ?1 AND state = ?2 AND fence = ?3

@@ -1,4 +1,4 @@
--- caller: load_running, extend
+-- caller: load_running
 -- guard: none: reads; judged by the caller
 -- index: PRIMARY KEY
 SELECT e.state, e.id, e.job_id, e.fire_at, e.pool, e.tenant, e.job_version, e.attempt, e.priority, e.action, e.target,
