@@ -34,6 +34,8 @@ enum Cut {
     Before,
     /// The server commits, and we never hear of it.
     After,
+    /// The server never hears of the commit, nor that we are gone: it would write down that the transaction was aborted.
+    Crash,
 }
 
 /// What the next commit that comes by meets.
@@ -72,8 +74,9 @@ async fn pass(client: TcpStream, server: TcpStream, armed: Armed) {
             _ = answers => None,
         }
     };
-    if cut == Some(Cut::After) {
-        // Its answer means that it has happened. It goes nowhere.
+    drop((from_client, to_client));
+    if matches!(cut, Some(Cut::After | Cut::Crash)) {
+        // Its answer means that it has happened, its end that it has crashed. It goes nowhere.
         let _ = from_server.read(&mut [0; 1_024]).await;
     }
 }
@@ -86,7 +89,7 @@ async fn pass_until_cut(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf, armed
         let kind = from.read_u8().await.ok()?;
         let message = message(from, &[kind]).await?;
         let cut = if message[0] == b'Q' && &message[5..] == b"COMMIT\0" { armed.cut.lock().take() } else { None };
-        if cut != Some(Cut::Before) {
+        if !matches!(cut, Some(Cut::Before | Cut::Crash)) {
             to.write_all(&message).await.ok()?;
         }
         if cut.is_some() {
@@ -227,7 +230,7 @@ async fn a_number_that_is_given_again_proves_nothing() {
     let job = behind.store.job(1).await;
     let fences = behind.store.open_all().await;
     let fires = vec![g::fire(&job, DUE)];
-    *behind.armed.cut.lock() = Some(Cut::Before);
+    *behind.armed.cut.lock() = Some(Cut::Crash);
     let firing = tokio::spawn({
         let (behind, fires, fences) = (behind.clone(), fires.clone(), fences.clone());
         async move { behind.store.fire(batch(fences, fires)).await }
