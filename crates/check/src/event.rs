@@ -231,6 +231,9 @@ pub struct Spec {
     /// Whether every attempt of it calls the sink. Without it, nothing is expected there.
     #[serde(default)]
     pub sink: bool,
+    /// What tells calls of this definition from those of another: the sink is told it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<Text>,
 }
 
 fn allow() -> Text {
@@ -490,6 +493,9 @@ pub struct Effect {
     /// Whose job it is, where the call said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Text>,
+    /// The mark of the definition, where the call said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<Text>,
 }
 
 /// An outcome that was accepted or refused by the store.
@@ -573,6 +579,9 @@ pub struct Dump {
     /// All jobs, deleted ones where they are still shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobRow>,
+    /// The versions of all jobs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub versions: Vec<VersionRow>,
     /// All executions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub executions: Vec<ExecutionRow>,
@@ -613,6 +622,25 @@ pub struct JobRow {
     pub created_at: Ms,
     /// When its version was accepted.
     pub updated_at: Ms,
+}
+
+/// A version of a job, as the API shows it; more fields may be there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VersionRow {
+    /// The job.
+    pub id: Text,
+    /// Which version.
+    pub version: u32,
+    /// `ACTIVE`, `PAUSED` or `DELETED`.
+    pub state: Text,
+    /// Since when it counts.
+    pub effective_at: Ms,
+    /// The last instant that it governs; none for the newest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Ms>,
+    /// When its pause ends by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_until: Option<Ms>,
 }
 
 /// An execution, as the API shows it; more fields may be there.

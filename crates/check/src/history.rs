@@ -6,7 +6,8 @@
 //! disturb.
 
 use crate::event::{
-    Answer, AttemptRow, Dump, Event, ExecutionRow, Fault, FaultPhase, JobRow, Ms, Op, OpKind, Phase, Record, Skip, Spec,
+    Answer, AttemptRow, Dump, Event, ExecutionRow, Fault, FaultPhase, JobRow, Ms, Op, OpKind, Phase, Record, Skip,
+    Spec, VersionRow,
 };
 use crate::log::Log;
 use crate::table::Table;
@@ -78,6 +79,8 @@ pub struct Job {
     pub changes: Vec<Change>,
     /// As shown at the end.
     pub row: Option<JobRow>,
+    /// Its versions as shown at the end, first one first.
+    pub versions: Vec<VersionRow>,
     /// Fires that became no executions.
     pub skips: Vec<Skip>,
     /// Its executions by id.
@@ -232,6 +235,11 @@ impl History {
                 (job.id, job.name, job.tenant) = (row.id, row.name, row.tenant);
                 job.row = Some(row);
             }
+            for row in std::mem::take(&mut piece.versions) {
+                let job = self.jobs.entry(row.id);
+                job.id = row.id;
+                job.versions.push(row);
+            }
             for row in std::mem::take(&mut piece.executions) {
                 let execution = self.executions.entry(row.id);
                 if execution.row.is_some() {
@@ -254,6 +262,7 @@ impl History {
     fn find_jobs(&mut self, info_ms: i64) {
         // A creation that nobody acknowledged may have happened all the same: then its name is in the dump.
         self.jobs.sort();
+        self.jobs.values_mut().for_each(|job| job.versions.sort_by_key(|version| version.version));
         let by_name: HashMap<Text, Text> = self.jobs.values().map(|job| (job.name, job.id)).collect();
         let acknowledged: HashMap<Text, Text> = self.ops.iter().filter_map(created).collect();
         for op in &mut self.ops {

@@ -16,6 +16,7 @@ mod tenants;
 mod healing;
 mod keys;
 mod matching;
+mod versions;
 
 use crate::event::{Effect, Event, ExecutionRow, OpKind, Phase, Spec};
 use crate::history::{Execution, History, Job, MS, Nanos};
@@ -56,7 +57,7 @@ pub struct Violation {
 type Check = fn(Case<'_>, &mut Vec<Violation>);
 
 /// All invariants that exist by now, with their checks.
-pub const ALL: [(&str, Check); 15] = [
+pub const ALL: [(&str, Check); 16] = [
     ("I1", complete::complete),
     ("I2", complete::sound),
     ("I3", effects::once),
@@ -72,6 +73,7 @@ pub const ALL: [(&str, Check); 15] = [
     ("I14", healing::check),
     ("I15", keys::check),
     ("I17", matching::check),
+    ("I18", versions::check),
 ];
 
 /// Checks everything. The earliest violation comes first; of those at one time, that of the first invariant.

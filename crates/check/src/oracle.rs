@@ -324,6 +324,7 @@ mod tests {
             blackouts: Vec::new(),
             paused: false,
             sink: true,
+            mark: None,
         }
     }
 

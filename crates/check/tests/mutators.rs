@@ -33,7 +33,7 @@ struct Spoiler {
 type Mutator = fn(&mut Spoiler) -> Option<()>;
 
 /// What is spoilt, which invariant is about it, and how.
-const MUTATORS: [(&str, &str, Mutator); 63] = [
+const MUTATORS: [(&str, &str, Mutator); 74] = [
     ("the sink loses a call", "I1", drop_effect),
     ("the sink did not count a call", "I1", uncount_effect),
     ("the store loses an execution", "I1", drop_execution),
@@ -97,6 +97,17 @@ const MUTATORS: [(&str, &str, Mutator); 63] = [
     ("another request under one key", "I15", other_request),
     ("a call that no fire explains", "I17", surplus_call),
     ("a call for the wrong job", "I17", swapped_name),
+    ("a version is missing", "I18", missing_version),
+    ("two versions in force at once", "I18", two_in_force),
+    ("a version counts from another instant than was answered", "I18", other_instant),
+    ("a change counts from before it was asked for", "I18", counts_too_early),
+    ("a run under a version that was over", "I18", old_version),
+    ("a run under a version that came later", "I18", future_version),
+    ("a run while the job was paused", "I18", run_while_paused),
+    ("a skip covers what ran", "I18", skip_over_run),
+    ("a retry goes on under a newer definition", "I18", newer_definition),
+    ("a run by hand under a version to come", "I18", manual_in_future_version),
+    ("a start after the deletion", "I18", start_after_deletion),
 ];
 
 #[test]
@@ -442,6 +453,7 @@ fn run_while_paused(spoiler: &mut Spoiler) -> Option<()> {
         status: 200,
         accepted: true,
         tenant: None,
+        mark: None,
     };
     let index = spoiler.line(|record| matches!(record.event, Event::Effect(_)))?;
     spoiler.add_like(index, Event::Effect(effect));
@@ -880,5 +892,94 @@ fn swapped_name(spoiler: &mut Spoiler) -> Option<()> {
     let id = spoiler.dump().executions[row].id;
     let index = *spoiler.effects(id).first()?;
     spoiler.effect(index).job_name = "somebody-else".into();
+    Some(())
+}
+
+/// A version in the middle of the life of a job that has several: its place in the dump.
+fn version_between(spoiler: &mut Spoiler) -> Option<usize> {
+    let versions = &spoiler.dump().versions;
+    let is_between = |index: &usize| versions[*index].version > 1 && versions[*index].ended_at.is_some();
+    let all: Vec<usize> = (0..versions.len()).filter(is_between).collect();
+    spoiler.any(&all)
+}
+
+fn missing_version(spoiler: &mut Spoiler) -> Option<()> {
+    let version = version_between(spoiler)?;
+    spoiler.dump().versions.remove(version);
+    Some(())
+}
+
+fn two_in_force(spoiler: &mut Spoiler) -> Option<()> {
+    let version = version_between(spoiler)?;
+    spoiler.dump().versions[version].ended_at.as_mut()?.0 += 700;
+    Some(())
+}
+
+/// Moves the beginning of a version, which the one before it ends at.
+fn move_version(spoiler: &mut Spoiler, by_ms: i64) -> Option<(Text, u32)> {
+    let version = version_between(spoiler)?;
+    let versions = &mut spoiler.dump().versions;
+    let (job, number) = (versions[version].id, versions[version].version);
+    versions[version].effective_at.0 += by_ms;
+    let old = versions.iter_mut().find(|old| old.id == job && old.version + 1 == number)?;
+    old.ended_at.as_mut()?.0 += by_ms;
+    Some((job, number))
+}
+
+fn other_instant(spoiler: &mut Spoiler) -> Option<()> {
+    move_version(spoiler, 1).map(drop)
+}
+
+fn counts_too_early(spoiler: &mut Spoiler) -> Option<()> {
+    let (job, number) = move_version(spoiler, -100)?;
+    let is_its = |op: &Op| op.job == Some(job) && op.answer.as_ref().is_some_and(|told| told.version == Some(number));
+    let index = spoiler.line(|record| matches!(&record.event, Event::Op(op) if is_its(op)))?;
+    spoiler.op(index).answer.as_mut()?.updated_at.as_mut()?.0 -= 100;
+    Some(())
+}
+
+fn skip_over_run(spoiler: &mut Spoiler) -> Option<()> {
+    let row = spoiler.plain()?;
+    let (job_id, at) = (spoiler.dump().executions[row].job_id, spoiler.dump().executions[row].fire_at);
+    let (from, to, recorded_at) = (Ms(at.0 - 100), Ms(at.0 + 100), Ms(at.0 + 12_000));
+    let reason = "PAUSED".into();
+    spoiler.dump().skips.push(SkipRow { job_id, from, to, reason, recorded_at });
+    Some(())
+}
+
+fn newer_definition(spoiler: &mut Spoiler) -> Option<()> {
+    let row = spoiler.row(|row, spec| row.kind == "SCHEDULE" && row.attempts.len() == 2 && spec.sink)?;
+    let id = spoiler.dump().executions[row].id;
+    let last = spoiler
+        .effects(id)
+        .into_iter()
+        .find(|index| matches!(&spoiler.records[*index].event, Event::Effect(effect) if effect.attempt == 2))?;
+    spoiler.effect(last).mark = Some("third".into());
+    Some(())
+}
+
+fn manual_in_future_version(spoiler: &mut Spoiler) -> Option<()> {
+    let row = spoiler.row(|row, _| row.kind == "MANUAL")?;
+    let job = spoiler.dump().executions[row].job_id;
+    let newest =
+        spoiler.dump().versions.iter().filter(|version| version.id == job).map(|version| version.version).max()?;
+    spoiler.dump().executions[row].job_version = newest;
+    (newest > 1).then_some(())
+}
+
+fn start_after_deletion(spoiler: &mut Spoiler) -> Option<()> {
+    let row = spoiler.calm(|_, spec| is_recurring(spec))?;
+    let row = spoiler.dump().executions[row].clone();
+    let index = spoiler
+        .line(|record| matches!(&record.event, Event::Op(op) if op.kind == OpKind::Delete && op.phase == Phase::Ok))?;
+    let mut deletion = spoiler.op(index).clone();
+    (deletion.op, deletion.job) = ("op-of-the-deletion".into(), Some(row.job_id));
+    let asked = Op { phase: Phase::Invoke, answer: None, ..deletion.clone() };
+    let before = (row.fire_at.0 - common::START_MS) as f64 - 300.0;
+    for (event, at) in [(asked, before), (deletion, before + 5.0)] {
+        spoiler.add_like(index, Event::Op(Box::new(event)));
+        let line = spoiler.records.last_mut()?;
+        (line.mono_ns, line.wall_ns) = (common::mono(at), common::wall(at));
+    }
     Some(())
 }

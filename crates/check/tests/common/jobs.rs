@@ -2,7 +2,7 @@
 
 use super::{Maker, START_MS, mono, ms, runs};
 use campanile_check::event::{
-    Answer, CatchUp, Event, JobRow, Op, OpKind, Phase, Read, RetryPolicy, Schedule, Skip, SkipRow, Spec,
+    Answer, CatchUp, Event, JobRow, Op, OpKind, Phase, Read, RetryPolicy, Schedule, Skip, SkipRow, Spec, VersionRow,
 };
 use campanile_check::ids;
 use campanile_check::text::Text;
@@ -15,6 +15,7 @@ pub struct Draft {
     pub created_at: i64,
     pub version: u32,
     pub every: i64,
+    pub versions: Vec<VersionRow>,
 }
 
 pub fn spec(schedule: Schedule) -> Spec {
@@ -34,6 +35,7 @@ pub fn spec(schedule: Schedule) -> Spec {
         blackouts: Vec::new(),
         paused: false,
         sink: true,
+        mark: Some("first".into()),
     }
 }
 
@@ -81,6 +83,7 @@ pub fn recurring(maker: &mut Maker, number: usize) {
             job.every = 2 * every_ms;
             spec.schedule = every(job.every);
             spec.retry_policy.max_attempts = 4;
+            spec.mark = Some("second".into());
             change(maker, &mut job, OpKind::Update, update, Some(spec));
             instants(&job, update, end, job.version, &mut fires);
         }
@@ -156,7 +159,9 @@ fn create(maker: &mut Maker, name: &str, spec: Spec, at: i64, every: i64) -> Dra
     if let Event::Op(op) = &mut maker.lines[index].2 {
         op.job = Some(id);
     }
-    Draft { id, name: name.into(), spec, created_at: at, version: 1, every }
+    let mut job = Draft { id, name: name.into(), spec, created_at: at, version: 1, every, versions: Vec::new() };
+    note_version(&mut job, "ACTIVE", at);
+    job
 }
 
 /// Writes both ends of an operation, 8 ms apart. The index of the second.
@@ -206,6 +211,21 @@ fn change(maker: &mut Maker, job: &mut Draft, kind: OpKind, at: i64, spec: Optio
     if let Some(spec) = spec {
         job.spec = spec;
     }
+    let state = match kind {
+        OpKind::Pause => "PAUSED",
+        OpKind::Delete => "DELETED",
+        _ => "ACTIVE",
+    };
+    note_version(job, state, at);
+}
+
+/// The version that the job has now, which ends the one before it.
+fn note_version(job: &mut Draft, state: &str, at: i64) {
+    if let Some(old) = job.versions.last_mut() {
+        old.ended_at = Some(ms(at));
+    }
+    let (id, version, state) = (job.id, job.version, Text::new(state));
+    job.versions.push(VersionRow { id, version, state, effective_at: ms(at), ended_at: None, paused_until: None });
 }
 
 /// The instants after one time up to another, with the version in force.
@@ -227,6 +247,7 @@ pub fn skip(maker: &mut Maker, job: &Draft, from: i64, until: i64, reason: &str,
 }
 
 fn show(maker: &mut Maker, job: &Draft, state: &str, updated_at: i64) {
+    maker.dump.versions.extend(job.versions.iter().cloned());
     maker.dump.jobs.push(JobRow {
         id: job.id,
         name: job.name,

@@ -292,6 +292,8 @@ impl Running {
             "ZOMBIE" => 409,
             _ => 200,
         };
+        // Whatever a job is changed to, its first version has the first definition.
+        let mark = if self.row.job_version == 1 { Some("first".into()) } else { job.spec.mark };
         let accepted = status == 200 && !self.accepted;
         self.accepted |= accepted;
         let effect = Effect {
@@ -305,6 +307,7 @@ impl Running {
             status,
             accepted,
             tenant: Some("default".into()),
+            mark,
         };
         maker.line(at + 0.5, "sink", Event::Effect(effect));
     }
