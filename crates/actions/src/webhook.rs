@@ -81,7 +81,7 @@ impl Action for Webhook {
     }
 
     async fn run(&self, work: &Work) -> Outcome {
-        match Target::parse(&work.action.config, &self.client.options().targets) {
+        match Target::parse(&work.definition.action.config, &self.client.options().targets) {
             Ok(target) => self.send(&target, work).await,
             // It was accepted once; since then the rules of this installation have become stricter.
             Err(errors) => {

@@ -51,8 +51,8 @@ async fn a_request_carries_everything_a_target_needs() {
     let webhook = Webhook::new(Options { clock: Arc::new(clock.clone()), ..Options::dev() });
     let config = format!(r#"{{"url":"{}","headers":{{"Authorization":"Bearer t","X-Own":"1"}}}}"#, sink.url("/h?a=b"));
     let mut work = attempt(&webhook, &config);
-    work.job_name = "Rückläufer\r\nX-Evil: 1".into();
-    work.payload = r#"{"n": 1.0}"#.into();
+    Arc::make_mut(&mut work.definition).name = "Rückläufer\r\nX-Evil: 1".into();
+    Arc::make_mut(&mut work.definition).payload = r#"{"n": 1.0}"#.into();
     work.covers_from = Some("2026-11-15T02:00:00Z".parse().unwrap());
     let outcome = in_time(webhook.run(&work)).await;
     let expected = Response { status: 200, body: b"done".to_vec(), truncated: false };
@@ -332,8 +332,8 @@ async fn nothing_in_a_job_can_add_a_header_or_a_request() {
         let path = serde_json::json!({ "url": format!("{url}{text}") }).to_string();
         for config in [header, name, path] {
             let mut work = work(&webhook, &config);
-            work.job_name = text.as_str().into();
-            work.payload = serde_json::json!(text).to_string().into();
+            Arc::make_mut(&mut work.definition).name = text.clone();
+            Arc::make_mut(&mut work.definition).payload = serde_json::json!(text).to_string().into();
             if let Outcome::Succeeded { response: Some(response) } = in_time(webhook.run(&work)).await {
                 let seen = String::from_utf8(response.body).expect("ASCII");
                 let head = seen.split("\r\n\r\n").next().unwrap_or_default().to_ascii_lowercase();

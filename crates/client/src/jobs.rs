@@ -1,6 +1,6 @@
 //! Jobs: one method per endpoint. A job is named by its id, or by `name:` and its name.
 
-use crate::wire::{Batch, Execution, Job, Page, PauseRequest, Skip};
+use crate::wire::{Batch, Execution, Job, Page, PauseRequest, RevertRequest, Skip};
 use crate::{Client, Result, WriteOptions};
 use reqwest::Method;
 use serde::Serialize;
@@ -82,6 +82,24 @@ impl Client {
     /// `POST /v1/jobs/{job}/resume`.
     pub async fn resume_job(&self, job: &str, options: &WriteOptions) -> Result<Job> {
         self.send(self.write::<()>(Method::POST, &["v1", "jobs", job, "resume"], None, options)).await
+    }
+
+    /// `GET /v1/jobs/{job}/versions`: newest first; the newest is the job as it is.
+    pub async fn list_versions(&self, job: &str, limit: Option<u32>, cursor: Option<&str>) -> Result<Page<Job>> {
+        let limit = limit.map(|limit| limit.to_string());
+        let query = [("limit", limit.as_deref()), ("cursor", cursor)];
+        self.send(self.ask(Method::GET, &["v1", "jobs", job, "versions"], &query)).await
+    }
+
+    /// `GET /v1/jobs/{job}/versions/{version}`.
+    pub async fn get_version(&self, job: &str, version: u32) -> Result<Job> {
+        self.send(self.request(Method::GET, &["v1", "jobs", job, "versions", &version.to_string()])).await
+    }
+
+    /// `POST /v1/jobs/{job}/revert`: gives it the definition that it had in an earlier version.
+    pub async fn revert_job(&self, job: &str, version: u32, options: &WriteOptions) -> Result<Job> {
+        let body = RevertRequest { version };
+        self.send(self.write(Method::POST, &["v1", "jobs", job, "revert"], Some(&body), options)).await
     }
 
     /// `POST /v1/jobs/{job}/run`: fires now, by hand.

@@ -34,6 +34,7 @@ pub use execution::{
 pub use fleet::WorkerStatus;
 pub use job::{
     Action, Blackout, CatchUp, CatchUpSpec, Expect, ExpectSpec, Job, JobSpec, PauseRequest, RetryPolicy, RetrySpec,
+    RevertRequest,
 };
 pub use operation::{BackfillPlan, BackfillRequest, Operation, OperationProgress, OperationSpec, PlannedFire};
 pub use page::Page;

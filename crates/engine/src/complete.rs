@@ -9,10 +9,11 @@ use crate::context::Context;
 use crate::dispatch::Dispatcher;
 use crate::fire::persist;
 use crate::gate::Left;
-use crate::intake::{self, Change, NewState};
+use crate::intake::{self, Conditions};
 use crate::worker;
 use campanile_model::execution::{LogLine, Outcome};
 use campanile_model::fault::{Bug, planted};
+use campanile_model::job::version::Change;
 use campanile_model::lifecycle::{self, Ended, Event, State};
 use campanile_model::queue::Dispatch;
 use campanile_model::retry::RetryPolicy;
@@ -32,8 +33,6 @@ pub struct Finished {
     pub outcome: Outcome,
     /// How it is tried again.
     pub retry: RetryPolicy,
-    /// The version of the job whose definition it ran by; `None` where nobody knows.
-    pub job_version: Option<u32>,
     /// When it started.
     pub started_at: Timestamp,
     /// What else there is to know about it.
@@ -59,7 +58,6 @@ impl Finished {
             of: CompletionOf::Running(attempt.fence),
             outcome,
             retry: attempt.retry,
-            job_version: Some(attempt.job_version),
             started_at: attempt.started_at,
             ended,
             logs: Vec::new(),
@@ -208,9 +206,9 @@ async fn record(ctx: &Context, completions: Vec<Completion>) -> Verdicts<Applied
 /// Pauses a job whose target is gone for good, unless it was changed meanwhile: then that version's target will tell. A
 /// crash before this leaves it to the next fire's answer.
 async fn pause_job(ctx: &Context, dispatch: &Dispatch, version: u32) {
-    let change = Change { if_match: Some(version), keyed: None };
+    let unchanged = Conditions { if_match: Some(version), keyed: None };
     let key = JobKey::Id(dispatch.job);
-    match intake::set_state(ctx, dispatch.tenant, &key, NewState::Paused(None), change).await {
+    match intake::set_state(ctx, dispatch.tenant, &key, Change::Pause(None), unchanged).await {
         Ok(_) => tracing::warn!(job = %dispatch.job, "the target is gone for good; the job is paused"),
         Err(error) => tracing::info!(%error, job = %dispatch.job, "the target is gone, and the job has changed"),
     }
@@ -227,7 +225,7 @@ struct Settled {
 }
 
 fn settle(finished: Finished, seed: u64) -> Settled {
-    let Finished { mut dispatch, of, mut outcome, retry, job_version, started_at, ended, logs } = finished;
+    let Finished { mut dispatch, of, mut outcome, retry, started_at, ended, logs } = finished;
     let settled = lifecycle::settle(&outcome, ended, &retry, seed);
     let mut pause = false;
     let (error, response) = match &mut outcome {
@@ -255,5 +253,6 @@ fn settle(finished: Finished, seed: u64) -> Settled {
         response,
         logs,
     };
-    Settled { dispatch, completion, outcome, pause: job_version.filter(|_| pause) }
+    let pause = pause.then_some(dispatch.job_version);
+    Settled { dispatch, completion, outcome, pause }
 }

@@ -96,13 +96,20 @@ async fn publish(ctx: &Context, batch: Vec<Dispatch>) -> Vec<Dispatch> {
 /// The code of a queue's refusal for want of room.
 const QUEUE_FULL: &str = "queue_full";
 
+/// What a dispatch was sent for: an execution, fired by a version, before an attempt.
+type Sent = (ExecutionId, u32, u32);
+
+fn sent(dispatch: &Dispatch) -> Sent {
+    (dispatch.execution, dispatch.job_version, dispatch.attempt)
+}
+
 /// What is durable and waits for its instant. Pure.
 struct Ready {
     wheel: Wheel,
     slots: Vec<Option<Dispatch>>,
     free: Vec<u32>,
-    /// Who is here, and before which attempt: shards that are opened again load what waits again.
-    known: HashSet<(ExecutionId, u32)>,
+    /// Who is here: shards that are opened again load what waits again.
+    known: HashSet<Sent>,
 }
 
 impl Ready {
@@ -119,7 +126,7 @@ impl Ready {
     }
 
     fn insert(&mut self, waiting: Waiting) {
-        if !self.known.insert((waiting.dispatch.execution, waiting.dispatch.attempt)) {
+        if !self.known.insert(sent(&waiting.dispatch)) {
             return;
         }
         let slot = match self.free.pop() {
@@ -143,7 +150,7 @@ impl Ready {
         let mut batch = Vec::with_capacity(entries.len());
         for entry in &entries {
             let Some(dispatch) = self.slots[entry.slot as usize].take() else { continue };
-            self.known.remove(&(dispatch.execution, dispatch.attempt));
+            self.known.remove(&sent(&dispatch));
             batch.push(Dispatch { queued_at: Some(now), ..dispatch });
         }
         if self.wheel.is_empty() {

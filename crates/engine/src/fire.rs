@@ -9,6 +9,9 @@
 //! tried again until it succeeds or the shard is lost; its fires are the same rows, so trying twice inserts once. On a
 //! crash at any point the cursor lags, and the next start finds the rest.
 
+mod loads;
+
+use self::loads::{Loads, PassNumber};
 use crate::context::Context;
 use crate::dispatch::Dispatcher;
 use crate::pulse::Bells;
@@ -18,14 +21,13 @@ use campanile_model::coordinator::Assignment;
 use campanile_model::fault::{Bug, planted};
 use campanile_model::shard::{ShardFence, ShardId, shard_of};
 use campanile_model::store::{
-    ChangeSeq, Changes, CursorMove, DueQuery, FireBatch, FireVerdict, Fired, PlannedJob, Verdicts, Waiting,
-    WaitingQuery,
+    ChangeSeq, Changes, CursorMove, FireBatch, FireVerdict, Fired, PlannedJob, Verdicts, Waiting, WaitingQuery,
 };
-use campanile_model::{ExecutionId, JobId, Kind, Result, Timestamp, limits};
+use campanile_model::{ExecutionId, Kind, Result, Timestamp, limits};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesOrdered, StreamExt};
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::watch;
@@ -109,8 +111,8 @@ struct Owner {
     fences: Arc<[ShardFence]>,
     planner: Planner,
     changes: ChangeSeq,
-    /// Passes over the jobs of the horizon, the first one under way.
-    loads: VecDeque<Load>,
+    /// Passes over the jobs of the horizon.
+    loads: Loads,
     opening: Option<BoxFuture<'static, Result<Vec<ShardFence>>>>,
     reading: Option<BoxFuture<'static, Result<Read>>>,
     writing: FuturesOrdered<BoxFuture<'static, Result<Written>>>,
@@ -123,17 +125,10 @@ struct Owner {
     open_due_ms: u64,
 }
 
-/// A pass over the jobs of some shards, up to a horizon.
-struct Load {
-    shards: Vec<ShardId>,
-    after: Option<(Timestamp, JobId)>,
-    before: Timestamp,
-}
-
 /// What a read brought.
 enum Read {
-    /// Of the pass that began with this shard.
-    Due(Option<ShardId>, Vec<PlannedJob>),
+    /// For this pass.
+    Due(PassNumber, Vec<PlannedJob>),
     Changed(Changes),
 }
 
@@ -153,7 +148,7 @@ impl Owner {
             fences: Arc::new([]),
             planner: Planner::new(ctx.clock.now()),
             changes,
-            loads: VecDeque::new(),
+            loads: Loads::default(),
             opening: None,
             reading: None,
             writing: FuturesOrdered::new(),
@@ -251,10 +246,7 @@ impl Owner {
         self.fences = self.fences.iter().copied().filter(|fence| !shards.contains(&fence.shard)).collect();
         self.ctx.duty.set_shards(self.fences.iter().map(|fence| fence.shard));
         self.planner.forget(shards);
-        self.loads.retain_mut(|load| {
-            load.shards.retain(|shard| !shards.contains(shard));
-            !load.shards.is_empty()
-        });
+        self.loads.give_up(shards);
     }
 
     /// Shards are open: their near fires are loaded first, and what waits for its instant is dispatched.
@@ -280,7 +272,7 @@ impl Owner {
         let now = self.ctx.clock.now();
         let before = now.saturating_add_ms(limits::HORIZON_MS as i64).max(self.planner.horizon());
         self.planner.extend(before);
-        self.loads.push_front(Load { shards: shards.clone(), after: None, before });
+        self.loads.begin(shards.clone(), before);
         if planted(Bug("work-of-the-dead-scheduler")) {
             // airflow#13542: what an earlier owner had queued is nobody's.
             return;
@@ -415,33 +407,21 @@ impl Owner {
         }
         if self.loads.is_empty() && self.planner.horizon().ms_since(now) < HORIZON_LEFT_MS {
             let before = now.saturating_add_ms(limits::HORIZON_MS as i64);
-            let after = Some((self.planner.horizon(), JobId::from_bytes([0xff; 16])));
+            self.loads.go_on(self.open().collect(), self.planner.horizon(), before);
             self.planner.extend(before);
-            self.loads.push_back(Load { shards: self.open().collect(), after, before });
         }
-        let load = self.loads.front()?;
-        let (after, before) = (load.after, load.before.saturating_add_ms(1));
-        let query = DueQuery { shards: load.shards.clone(), before, after, limit: limits::LOAD_ROWS_MAX };
-        let of = load.shards.first().copied();
-        Some(async move { store.load_due(&query).await.map(|jobs| Read::Due(of, jobs)) }.boxed())
+        let (pass, query) = self.loads.ask()?;
+        Some(async move { store.load_due(&query).await.map(|jobs| Read::Due(pass, jobs)) }.boxed())
     }
 
     fn read(&mut self, read: Result<Read>) {
         let mut jobs = match read {
-            Ok(Read::Due(of, jobs)) => {
-                let last = jobs.last().and_then(|job| Some((job.cursor.next_fire_at?, job.id)));
-                // Another pass may have come before it meanwhile, or its shards may have been given up.
-                if let Some(at) = self.loads.iter().position(|load| load.shards.first().copied() == of) {
-                    match last {
-                        Some(last) => self.loads[at].after = Some(last),
-                        None => drop(self.loads.remove(at)),
-                    }
-                }
+            Ok(Read::Due(pass, jobs)) => {
                 self.bells.ready.store(true, Ordering::Release);
-                jobs
+                self.loads.answered(pass, jobs)
             }
             Ok(Read::Changed(changes)) => {
-                if changes.jobs.len() == limits::LOAD_ROWS_MAX {
+                if changes.count == limits::LOAD_ROWS_MAX {
                     self.poll_due_ms = 0;
                 }
                 self.changes = self.changes.max(changes.upto);

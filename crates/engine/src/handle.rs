@@ -3,19 +3,20 @@
 use crate::context::Context;
 use crate::dispatch::Dispatcher;
 use crate::gate::TargetStatus;
-use crate::intake::{self, Accepted, Change, Create, JobDraft, NewState};
+use crate::intake::{self, Accepted, Conditions, Create, Draft};
 use crate::operate::{self, BackfillPlan, BackfillSpec, Progress, ReplaySpec};
 use crate::pull::{self, Beat, Finish, Finishing};
 use crate::pulse::Bells;
 use crate::why::{self, Why};
 use crate::workers::{Directive, Introduction, WorkerStatus};
-use crate::{upkeep, worker};
+use crate::{upkeep, versions, worker};
 use campanile_model::action::Runner;
 use campanile_model::capacity::{Capacity, Scope};
 use campanile_model::coordinator::Member;
 use campanile_model::execution::Execution;
 use campanile_model::filter::Filter;
 use campanile_model::ids::FireKind;
+use campanile_model::job::version::Change;
 use campanile_model::job::{Job, next_fire};
 use campanile_model::lifecycle::State;
 use campanile_model::notify::{Endpoint, Expectation};
@@ -23,9 +24,9 @@ use campanile_model::operation::{Operation, OperationKind};
 use campanile_model::queue::{Depth, PoolDepth};
 use campanile_model::schedule::zone_database_version;
 use campanile_model::store::{
-    Answer, Applied, CancelBatch, CancelTarget, CancelVerdict, ExecutionQuery, Extended, Fire, FireBatch, FireVerdict,
-    Idempotency, JobKey, Page, RECORDS_PAGE, Reads, Record, RecordKey, RecordKind, RecordQuery, Replay, ShardOwner,
-    StoreStatus, Waiting, list_all,
+    Answer, Applied, CallerKey, CancelBatch, CancelTarget, CancelVerdict, ExecutionQuery, Extended, Fire, FireBatch,
+    FireVerdict, Idempotency, JobKey, Page, RECORDS_PAGE, Reads, Record, RecordKey, RecordKind, RecordQuery, Replay,
+    ShardOwner, StoreStatus, Waiting, list_all,
 };
 use campanile_model::{
     EndpointId, Error, ExecutionId, FieldError, Kind, OperationId, Result, TenantId, Timestamp, limits,
@@ -111,7 +112,7 @@ impl Default for Cancel {
 
 impl Handle {
     /// Checks and resolves a draft without writing anything.
-    pub fn check(&self, tenant: TenantId, draft: &JobDraft) -> Result<Job> {
+    pub fn check(&self, tenant: TenantId, draft: &Draft) -> Result<Job> {
         intake::check(&self.ctx, tenant, draft)
     }
 
@@ -123,18 +124,24 @@ impl Handle {
     }
 
     /// Gives a job another definition.
-    pub async fn replace(&self, tenant: TenantId, key: &JobKey, draft: JobDraft, change: Change) -> Result<Accepted> {
-        self.changed(intake::replace(&self.ctx, tenant, key, draft, change).await)
+    pub async fn replace(
+        &self,
+        tenant: TenantId,
+        key: &JobKey,
+        draft: Draft,
+        conditions: Conditions,
+    ) -> Result<Accepted> {
+        self.changed(intake::replace(&self.ctx, tenant, key, draft, conditions).await)
     }
 
     /// The job that `replace` would make.
-    pub async fn preview_replace(&self, tenant: TenantId, key: &JobKey, draft: JobDraft) -> Result<Job> {
+    pub async fn preview_replace(&self, tenant: TenantId, key: &JobKey, draft: Draft) -> Result<Job> {
         intake::preview_replace(&self.ctx, tenant, key, draft).await
     }
 
     /// Deletes a job.
-    pub async fn delete(&self, tenant: TenantId, key: &JobKey, change: Change) -> Result<Accepted> {
-        self.changed(intake::set_state(&self.ctx, tenant, key, NewState::Deleted, change).await)
+    pub async fn delete(&self, tenant: TenantId, key: &JobKey, conditions: Conditions) -> Result<Accepted> {
+        self.changed(intake::set_state(&self.ctx, tenant, key, Change::Delete, conditions).await)
     }
 
     /// Stops a job's fires until it is resumed, or until an instant.
@@ -143,19 +150,29 @@ impl Handle {
         tenant: TenantId,
         key: &JobKey,
         until: Option<Timestamp>,
-        change: Change,
+        conditions: Conditions,
     ) -> Result<Accepted> {
-        self.changed(intake::set_state(&self.ctx, tenant, key, NewState::Paused(until), change).await)
+        self.changed(intake::set_state(&self.ctx, tenant, key, Change::Pause(until), conditions).await)
     }
 
     /// Lets a paused job fire again, from now on.
-    pub async fn resume(&self, tenant: TenantId, key: &JobKey, change: Change) -> Result<Accepted> {
-        self.changed(intake::set_state(&self.ctx, tenant, key, NewState::Active, change).await)
+    pub async fn resume(&self, tenant: TenantId, key: &JobKey, conditions: Conditions) -> Result<Accepted> {
+        self.changed(intake::set_state(&self.ctx, tenant, key, Change::Resume, conditions).await)
     }
 
     /// The job that `pause`, `resume` or `delete` would make.
-    pub async fn preview_state(&self, tenant: TenantId, key: &JobKey, state: NewState) -> Result<Job> {
-        intake::preview_state(&self.ctx, tenant, key, state).await
+    pub async fn preview_state(&self, tenant: TenantId, key: &JobKey, change: Change) -> Result<Job> {
+        intake::preview_state(&self.ctx, tenant, key, change).await
+    }
+
+    /// Gives a job the definition that it had in an earlier version.
+    pub async fn revert(&self, tenant: TenantId, key: &JobKey, to: u32, conditions: Conditions) -> Result<Accepted> {
+        self.changed(intake::revert(&self.ctx, tenant, key, to, conditions).await)
+    }
+
+    /// The job that `revert` would make.
+    pub async fn preview_revert(&self, tenant: TenantId, key: &JobKey, to: u32) -> Result<Job> {
+        intake::preview_revert(&self.ctx, tenant, key, to).await
     }
 
     /// Fires a job now, whatever its schedule. With a key, asking again names the same execution.
@@ -177,20 +194,15 @@ impl Handle {
         let execution =
             ExecutionId::manual(tenant, job.id, now, caller_key.as_ref().map_or(&salt[..], |k| k.as_bytes()));
         let dispatch = job.dispatch(execution, now);
-        let idempotency = caller_key.map(|key| Idempotency {
-            scope: format!("{} run {}", tenant.0, job.id),
-            key,
-            fingerprint: 0,
-            answer: Answer { status: 202, body: execution.to_string() },
-            expires_at: now.saturating_add_ms(limits::IDEMPOTENCY_MS as i64),
-        });
+        let scope = format!("{} run {}", tenant.0, job.id);
+        let idempotency = caller_key.map(|key| named(execution, scope, key, now));
         let fire = Fire {
             dispatch: dispatch.clone(),
             kind: FireKind::Manual,
             wake_at: now,
-            overlap: job.overlap,
+            overlap: job.definition.overlap,
             covers_from: None,
-            expect: job.expect,
+            expect: job.definition.expect,
         };
         let batch = FireBatch { fences: Arc::new([]), fires: vec![fire], skips: Vec::new(), now, idempotency };
         match ctx.store.fire(batch).await? {
@@ -218,7 +230,8 @@ impl Handle {
         self.cancel_target(tenant, execution, CancelTarget::Execution(execution), cancel).await
     }
 
-    /// Cancels one fire of a job, whether it has come or not. `at` must be an instant of its schedule.
+    /// Cancels one fire of a job, whether it has come or not. `at` must be an instant of its schedule, in the version that governs
+    /// `at`.
     pub async fn cancel_fire(
         &self,
         tenant: TenantId,
@@ -226,10 +239,13 @@ impl Handle {
         at: Timestamp,
         cancel: Cancel,
     ) -> Result<(Execution, bool)> {
-        let job = intake::find(&self.ctx, tenant, key).await?;
+        let newest = intake::find(&self.ctx, tenant, key).await?;
+        let before = at.saturating_add_ms(-1);
+        let mut governing = versions::governing(&self.ctx, newest.clone(), before, at).await?;
+        let job = governing.pop().map_or(newest, |version| version.job);
         let plan = intake::decode(&job.plan)?;
-        if next_fire(&plan, job.spread_offset_ms(), at.saturating_add_ms(-1)) != Some(at) {
-            let message = format!("`{}` does not fire at {at}", job.name);
+        if next_fire(&plan, job.spread_offset_ms(), before) != Some(at) {
+            let message = format!("`{}` does not fire at {at}", job.name());
             return Err(Error::invalid(vec![FieldError::new("/at", "not_a_fire", message)]));
         }
         let execution = ExecutionId::scheduled(tenant, job.id, at);
@@ -238,7 +254,7 @@ impl Handle {
             dispatch,
             kind: FireKind::Schedule,
             wake_at: at,
-            overlap: job.overlap,
+            overlap: job.definition.overlap,
             covers_from: None,
             expect: Expectation::default(),
         };
@@ -264,15 +280,10 @@ impl Handle {
         cancel: Cancel,
     ) -> Result<(Execution, bool)> {
         let now = self.ctx.clock.now();
-        let idempotency = cancel.caller_key.map(|key| Idempotency {
-            scope: format!("{} cancel {execution}", tenant.0),
-            key,
-            fingerprint: 0,
-            answer: Answer { status: 202, body: execution.to_string() },
-            expires_at: now.saturating_add_ms(limits::IDEMPOTENCY_MS as i64),
-        });
-        if let Some(key) = &idempotency
-            && self.ctx.store.recall(tenant, &key.scope, &key.key, now).await?.is_some()
+        let scope = format!("{} cancel {execution}", tenant.0);
+        let idempotency = cancel.caller_key.map(|key| named(execution, scope, key, now));
+        if let Some(answered) = &idempotency
+            && self.ctx.store.recall(tenant, &answered.key, now).await?.is_some()
         {
             return Ok((self.execution(tenant, execution).await?, true));
         }
@@ -580,6 +591,15 @@ impl Handle {
 /// dispatched.
 async fn to_the_end<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
     tokio::spawn(work).await.unwrap_or_else(|_| Err(Error::new(Kind::Bug, "a request panicked")))
+}
+
+/// The answer that names an execution, under a caller's key.
+fn named(execution: ExecutionId, scope: String, text: String, now: Timestamp) -> Idempotency {
+    Idempotency {
+        key: CallerKey { scope, text, fingerprint: 0 },
+        answer: Answer { status: 202, body: execution.to_string() },
+        expires_at: now.saturating_add_ms(limits::IDEMPOTENCY_MS as i64),
+    }
 }
 
 fn no_execution(execution: ExecutionId) -> Error {

@@ -39,6 +39,8 @@ pub mod upkeep;
 pub mod operate;
 /// Notifications on their way to endpoints.
 pub mod notify;
+/// Which version of a job governs an instant.
+pub mod versions;
 /// Did it run, and why not?
 pub mod why;
 /// After a new zone database: jobs whose next fire moved.

@@ -179,6 +179,7 @@ async fn take(ctx: &Context, dispatcher: &Dispatcher, worker: &Arc<str>, batch: 
     }
     let claims = go.iter().map(|dispatch| Claim {
         execution: dispatch.execution,
+        job_version: dispatch.job_version,
         attempt: dispatch.attempt,
         worker: worker.clone(),
         now,
@@ -244,8 +245,7 @@ fn granted_to(worker: &Arc<str>, granted: &Granted, mut dispatch: Dispatch, now:
     RunningAttempt {
         fence: granted.fence,
         dispatch,
-        job_version: granted.job_version,
-        retry: granted.retry,
+        retry: granted.definition.retry,
         timeout_ms: granted.timeout_ms,
         started_at: now,
         worker: worker.clone(),
@@ -261,7 +261,7 @@ fn granted_to(worker: &Arc<str>, granted: &Granted, mut dispatch: Dispatch, now:
 fn within(pulled: &[Pulled], bytes_max: usize) -> usize {
     let mut bytes = 0;
     let fits = pulled.iter().position(|one| {
-        bytes += one.granted.payload.len();
+        bytes += one.granted.definition.payload.len();
         bytes > bytes_max
     });
     fits.map_or(pulled.len(), |beyond| beyond.max(1))

@@ -7,9 +7,10 @@
 use crate::context::Context;
 use crate::fire::persist;
 use campanile_model::fault::{Bug, planted};
+use campanile_model::job::version::{self, Change};
 use campanile_model::job::{Job, JobState};
-use campanile_model::schedule::{Plan, Schedule, zone_database_version};
-use campanile_model::store::{Expected, JobQuery, JobWrite};
+use campanile_model::schedule::{Schedule, zone_database_version};
+use campanile_model::store::{JobQuery, JobWrite};
 use campanile_model::{Result, Timestamp, limits};
 
 /// Recomputes cursors if the store's were computed with another zone database. Returns how many jobs moved.
@@ -28,12 +29,14 @@ pub async fn run(ctx: &Context) -> Result<usize> {
         let query =
             JobQuery { after, limit: limits::PAGE_ITEMS_MAX, state: Some(JobState::Active), ..JobQuery::default() };
         let page = ctx.store.list_jobs(&query).await?;
-        after = page.items.last().map(|job| job.name.clone());
+        after = page.items.last().map(|job| job.name().to_owned());
         let now = ctx.clock.now();
-        let writes: Vec<JobWrite> = page.items.into_iter().filter_map(|job| rezoned(job, now)).collect();
-        for write in &writes {
-            let next = write.job.cursor.next_fire_at.map(|at| at.to_string());
-            tracing::warn!(job = write.job.name, ?next, "the zone database moved this job's next fire");
+        let mut writes: Vec<JobWrite> = Vec::new();
+        for job in &page.items {
+            let Some((write, next)) = rezoned(job, now) else { continue };
+            let next = next.map(|at| at.to_string());
+            tracing::warn!(job = job.name(), ?next, "the zone database moved this job's next fire");
+            writes.push(write);
         }
         moved += writes.len();
         persist(ctx, "rezone", || ctx.store.put_jobs(writes.clone())).await?;
@@ -44,16 +47,12 @@ pub async fn run(ctx: &Context) -> Result<usize> {
     Ok(moved)
 }
 
-/// The write that moves a job's next fire, if the rules of today put it elsewhere. Fires that are due already stay due.
-fn rezoned(job: Job, now: Timestamp) -> Option<JobWrite> {
-    let Schedule::Cron { .. } = job.schedule else { return None };
+/// The write that moves a job's next fire, and where to, if the rules of today put it elsewhere. Fires that are due already stay due.
+fn rezoned(job: &Job, now: Timestamp) -> Option<(JobWrite, Option<Timestamp>)> {
+    let Schedule::Cron { .. } = job.definition.schedule else { return None };
     let next = job.cursor.next_fire_at.filter(|&at| at > now)?;
-    let plan = Plan::decode(&job.plan).ok()?;
-    let cursor = job.cursor_after(&plan, now, job.cursor.fires_left);
-    if cursor.next_fire_at == Some(next) {
-        return None;
-    }
-    let expected = Expected::Version(job.version);
-    let job = Job { version: job.version + 1, updated_at: now.max(job.updated_at), cursor, ..job };
-    Some(JobWrite { job, expected, skip: None, idempotency: None })
+    let moved = version::change(job, None, &Change::Replan, now).job.cursor.next_fire_at;
+    let write =
+        JobWrite { id: job.id, tenant: job.tenant, change: Change::Replan, expected: Some(job.version), keyed: None };
+    (moved != Some(next)).then_some((write, moved))
 }

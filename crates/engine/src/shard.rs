@@ -5,9 +5,10 @@
 //! *committed*; what the store's cursor says is *flushed*. Flushed ≤ committed ≤ planned, always: a crash at any point
 //! leaves a cursor that lags, and the next owner finds what already fired by its execution id.
 //!
-//! A flushed cursor never passes an instant that has not come yet, although its execution may be durable already. So whoever
-//! changes a job keeps its stored cursor, and all fires after the change are planned again under the newer version: the
-//! store lets it take over the rows that the older one made ahead of their instant.
+//! A flushed cursor never passes an instant that has not come yet, although its execution may be durable already. A change of a job
+//! makes a version with a cursor of its own, which begins after the change; the store lets it take over the rows that the
+//! older one made ahead of their instant. The older version stays for what it owes up to the change, from its own cursor
+//! and under its own policies. So a slot is one version of a job.
 
 use crate::wheel::{Entry, Wheel};
 use campanile_model::catch_up::{self, Series};
@@ -30,7 +31,7 @@ mod slots;
 pub struct Planner {
     slots: Slab,
     free: Vec<u32>,
-    /// Slots by the id of their job. The ids stay in the slots, so that an entry is four bytes.
+    /// Slots by the id of their job; mostly one each. The ids stay in the slots, so that an entry is four bytes.
     by_id: HashTable<u32>,
     wheel: Wheel,
     /// Popped from the wheel and not yet handed out, in the order of their executions' ids.
@@ -120,41 +121,39 @@ impl Planner {
         self.drips.retain(|_, next| *next > about_now);
     }
 
-    /// Takes rows in: from the loader (a job that is known in the same version is left alone) or because they changed.
+    /// Takes rows in: from the loader (a version that is known is left alone) or because they changed.
     /// Returns the ids of jobs whose stored plan cannot be read; they are left out.
     pub fn load(&mut self, jobs: Vec<PlannedJob>) -> Vec<JobId> {
         jobs.into_iter().filter_map(|job| self.load_one(job)).collect()
     }
 
     fn load_one(&mut self, job: PlannedJob) -> Option<JobId> {
-        let known = self.find(job.id);
-        if known.is_some_and(|slot| self.slots[slot].version >= job.version) {
+        if !self.makes_way(&job) {
             return None;
-        }
-        if let Some(slot) = known {
-            self.remove(slot);
         }
         let next_at = job.cursor.next_fire_at.unwrap_or(Timestamp::MAX);
         let fires_left = job.cursor.fires_left.unwrap_or(u32::MAX);
-        if job.state != JobState::Active || next_at > self.horizon {
+        let firing = &*job.firing;
+        let ends_at = firing.ends_at.into_iter().chain(job.ended_at).min().unwrap_or(Timestamp::MAX);
+        if job.state != JobState::Active || next_at > self.horizon.min(ends_at) {
             return None;
         }
         let Ok(plan) = self.plan(&job.plan) else { return Some(job.id) };
-        let offset_ms = spread_offset_ms(job.id, job.spread_ms) as u32;
+        let offset_ms = spread_offset_ms(job.id, firing.spread_ms) as u32;
         let class = Class {
-            pool: job.pool,
-            policy: job.catch_up,
-            priority: job.priority,
-            action: job.action,
-            target: job.target,
-            overlap: job.overlap,
-            expect: job.expect,
-            blackouts: job.blackouts,
+            pool: firing.pool.clone(),
+            policy: firing.catch_up,
+            priority: firing.priority,
+            action: firing.action,
+            target: firing.target.clone(),
+            overlap: firing.overlap,
+            expect: firing.expect,
+            blackouts: firing.blackouts.clone(),
         };
         let slot = Slot {
             id: job.id,
             plan,
-            ends_at: job.ends_at.unwrap_or(Timestamp::MAX),
+            ends_at,
             planned_at: next_at,
             committed_at: next_at,
             last_at: Timestamp::MIN,
@@ -169,9 +168,32 @@ impl Planner {
             dirty: false,
             parked: false,
             live: true,
+            superseded: job.ended_at.is_some(),
         };
         self.insert(slot);
         None
+    }
+
+    /// Takes out what a row replaces: the version that it follows, and the same version if that was the newest when it was read. Says
+    /// whether there is anything new in it.
+    fn makes_way(&mut self, job: &PlannedJob) -> bool {
+        let (is_newest, is_deleted) = (job.ended_at.is_none(), job.state == JobState::Deleted);
+        let known: Vec<u32> = self.of_job(job.id).collect();
+        for index in known {
+            let slot = &self.slots[index];
+            let goes = match slot.version.cmp(&job.version) {
+                std::cmp::Ordering::Equal if slot.superseded || is_newest => return false,
+                std::cmp::Ordering::Equal => true,
+                // What it owes comes as a row of its own; but a deletion takes that away.
+                std::cmp::Ordering::Less => is_newest && (!slot.superseded || is_deleted),
+                std::cmp::Ordering::Greater if is_newest => return false,
+                std::cmp::Ordering::Greater => false,
+            };
+            if goes {
+                self.remove(index);
+            }
+        }
+        true
     }
 
     /// When to look again: at or before the earliest planned fire.
@@ -324,7 +346,7 @@ impl Planner {
                 let next_fire_at = Some(next_at).filter(|&at| at != Timestamp::MAX);
                 let fires_left = Some(fires_left).filter(|&left| left != u32::MAX);
                 let cursor = Cursor { next_fire_at, fires_left };
-                moves.push(CursorMove { job: slot.id, version: slot.version, cursor });
+                moves.push(CursorMove { job: slot.id, version: slot.version, superseded: slot.superseded, cursor });
             }
             if !whole {
                 // There is more to flush when its instant has come.
@@ -338,9 +360,9 @@ impl Planner {
     /// Notes that the store has moved these cursors. A job with nothing to do within the horizon leaves memory.
     pub fn flushed(&mut self, moves: &[CursorMove]) {
         for step in moves {
-            let Some(index) = self.find(step.job) else { continue };
+            let Some(index) = self.find(step.job, step.version) else { continue };
             let slot = &self.slots[index];
-            let settled = slot.version == step.version && !slot.dirty && slot.planned_at == slot.committed_at;
+            let settled = !slot.dirty && slot.planned_at == slot.committed_at;
             if !settled {
                 continue;
             }
@@ -357,7 +379,7 @@ impl Planner {
     /// Takes cursors back that the store could not move.
     pub fn unflushed(&mut self, moves: &[CursorMove]) {
         for step in moves {
-            if let Some(index) = self.find(step.job) {
+            if let Some(index) = self.find(step.job, step.version) {
                 let slot = &mut self.slots[index];
                 // Unlike every real one, so that it is sent again.
                 slot.flushed_at = Timestamp::MIN;
@@ -437,8 +459,15 @@ impl Planner {
         }
     }
 
-    fn find(&self, id: JobId) -> Option<u32> {
-        self.by_id.find(hash(id), |&slot| self.slots[slot].id == id).copied()
+    /// The slot of a version.
+    fn find(&self, id: JobId, version: u32) -> Option<u32> {
+        let is_it = |slot: &Slot| slot.id == id && slot.version == version;
+        self.by_id.find(hash(id), |&slot| is_it(&self.slots[slot])).copied()
+    }
+
+    /// The slots of a job's versions.
+    fn of_job(&self, id: JobId) -> impl Iterator<Item = u32> {
+        self.by_id.iter_hash(hash(id)).copied().filter(move |&slot| self.slots[slot].id == id)
     }
 
     /// The parsed plan, shared by all jobs with the same text; `None` for a one-off.
@@ -464,4 +493,4 @@ fn hash(id: JobId) -> u64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

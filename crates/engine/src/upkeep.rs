@@ -119,5 +119,6 @@ pub fn retention() -> Retention {
         rollups_ms: 2 * DAY_MS,
         deliveries_ms: 7 * DAY_MS,
         skips_ms: 90 * DAY_MS,
+        versions_ms: 90 * DAY_MS,
     }
 }

@@ -1,16 +1,17 @@
 //! Did it run, and why not? The answer for any job and instant, with the evidence and what to do.
 //!
-//! Looked up in this order: an execution of that instant; a recorded skip; then what the schedule says about it. Every
-//! answer carries one reason of the closed set (`Reason`), except that what ran well needs none.
+//! Asked of the version of the job that governs the instant. Looked up in this order: an execution of that instant; a recorded
+//! skip; then what the schedule of that version says about it. Every answer carries one reason of the closed set (`Reason`),
+//! except that what ran well needs none.
 
 use crate::context::Context;
-use crate::intake;
+use crate::{intake, versions};
 use campanile_model::action::Runner;
 use campanile_model::execution::{Attempt, Execution, Reason};
 use campanile_model::filter::Filter;
-use campanile_model::job::{Blackout, Job, JobState, next_fire};
+use campanile_model::job::{Blackout, Job, JobState, count_fires, next_fire};
 use campanile_model::lifecycle::State;
-use campanile_model::store::{ExecutionQuery, JobKey, Skip};
+use campanile_model::store::{ExecutionQuery, JobKey, JobVersion, Skip};
 use campanile_model::{ExecutionId, Result, TenantId, Timestamp, limits};
 
 /// What is asked for lies within this of the instant, since people say `02:00` and not `02:00:00.417`.
@@ -54,6 +55,8 @@ pub enum Verdict {
     Waiting,
     /// It did not run, and will not.
     DidNotRun,
+    /// It had its execution, which is older than what is kept.
+    NoLongerKept,
     /// It has not come yet.
     WillRun,
 }
@@ -67,6 +70,7 @@ impl Verdict {
             Verdict::Failed => "FAILED",
             Verdict::Waiting => "WAITING",
             Verdict::DidNotRun => "DID_NOT_RUN",
+            Verdict::NoLongerKept => "NO_LONGER_KEPT",
             Verdict::WillRun => "WILL_RUN",
         }
     }
@@ -74,12 +78,12 @@ impl Verdict {
 
 /// Answers for a job and an instant. `ready` is whether this node fires.
 pub async fn why(ctx: &Context, tenant: TenantId, key: &JobKey, at: Timestamp, ready: bool) -> Result<Why> {
-    let job = find(ctx, tenant, key).await?;
+    let newest = find(ctx, tenant, key).await?;
+    let (version, fire) = find_fire(ctx, newest, at).await?;
+    let job = &version.job;
     let plan = intake::decode(&job.plan)?;
     let offset_ms = job.spread_offset_ms();
-    let next = |after: Timestamp| next_fire(&plan, offset_ms, after);
     let before = at.saturating_add_ms(-1);
-    let fire = next(before).filter(|&fire| fire <= at.saturating_add_ms(NEAR_MS));
     let at = fire.unwrap_or(at);
     let mut answer = Why {
         verdict: Verdict::DidNotRun,
@@ -95,21 +99,39 @@ pub async fn why(ctx: &Context, tenant: TenantId, key: &JobKey, at: Timestamp, r
             plan.last(1, Timestamp::MIN, before.saturating_add_ms(-(offset_ms as i64)))
                 .pop()
                 .map(|last| last.saturating_add_ms(offset_ms as i64)),
-            next(at),
+            next_fire(&plan, offset_ms, at),
         ),
     };
-    if let Some(execution) = find_execution(ctx, &job, fire, at).await? {
+    if let Some(execution) = find_execution(ctx, job, fire, at).await? {
         answer.attempts = ctx.store.list_attempts(tenant, execution.id).await?;
-        explain_execution(ctx, &job, &mut answer, execution).await?;
+        explain_execution(ctx, job, &mut answer, execution).await?;
         return Ok(answer);
     }
     let skips = ctx.store.list_skips(tenant, job.id, Some((at, at)), 1).await?;
     if let Some(skip) = skips.into_iter().next().filter(|_| fire.is_some()) {
-        explain_skip(&job, &mut answer, skip);
+        explain_skip(job, &mut answer, skip);
         return Ok(answer);
     }
-    explain_nothing(ctx, &job, &mut answer, fire, ready);
+    explain_nothing(ctx, &version, &mut answer, fire, ready);
     Ok(answer)
+}
+
+/// The version that governs an instant, and its fire there or a moment later. A version that follows within that moment is asked
+/// too.
+async fn find_fire(ctx: &Context, newest: Job, at: Timestamp) -> Result<(JobVersion, Option<Timestamp>)> {
+    let (before, end) = (at.saturating_add_ms(-1), at.saturating_add_ms(NEAR_MS));
+    let versions = versions::governing(ctx, newest, before, end).await?;
+    for version in &versions {
+        let job = &version.job;
+        let plan = intake::decode(&job.plan)?;
+        let from = if job.version == 1 { before } else { before.max(job.effective_at) };
+        let fire = next_fire(&plan, job.spread_offset_ms(), from);
+        let end = version.ended_at.map_or(end, |ended_at| end.min(ended_at));
+        if let Some(fire) = fire.filter(|&fire| fire <= end) {
+            return Ok((version.clone(), Some(fire)));
+        }
+    }
+    Ok((versions.into_iter().next().expect("there is at least one version"), None))
 }
 
 /// The job, also a deleted one: what became of its fires is still recorded.
@@ -144,7 +166,7 @@ async fn find_execution(ctx: &Context, job: &Job, fire: Option<Timestamp>, at: T
 async fn explain_execution(ctx: &Context, job: &Job, answer: &mut Why, execution: Execution) -> Result<()> {
     answer.at = execution.fire_at;
     answer.reason = execution.reason;
-    let name = &job.name;
+    let name = job.name();
     match execution.state {
         State::Succeeded => {
             answer.verdict = Verdict::Ran;
@@ -195,7 +217,7 @@ async fn explain_execution(ctx: &Context, job: &Job, answer: &mut Why, execution
 async fn explain_ended(ctx: &Context, job: &Job, answer: &mut Why, execution: &Execution) -> Result<()> {
     match execution.reason {
         Some(Reason::OverlapForbidden | Reason::OverlapReplaced) => {
-            answer.evidence.push(format!("the job's overlap policy is {}", job.overlap.as_str()));
+            answer.evidence.push(format!("the job's overlap policy is {}", job.definition.overlap.as_str()));
             let query = ExecutionQuery {
                 tenant: job.tenant,
                 job: Some(job.id),
@@ -216,9 +238,14 @@ async fn explain_ended(ctx: &Context, job: &Job, answer: &mut Why, execution: &E
                 let worker = other.worker.as_deref().unwrap_or("nobody");
                 answer.evidence.push(format!("{} had been running for {since} ms on {worker}", other.id));
             }
-            answer.fixes.push(format!("campanile job edit {} --overlap BUFFER_ONE", job.name));
+            answer.fixes.push(format!("campanile job edit {} --overlap BUFFER_ONE", job.name()));
         }
-        Some(Reason::StaleVersion) => answer.evidence.push(format!("the job is in version {} now", job.version)),
+        Some(Reason::StaleVersion) => {
+            let (fired, governs) = (execution.job_version, job.version);
+            answer
+                .evidence
+                .push(format!("it was made under version {fired}, and version {governs} governs its instant"));
+        }
         _ => {}
     }
     Ok(())
@@ -305,7 +332,7 @@ fn explain_skip(job: &Job, answer: &mut Why, skip: Skip) {
     answer
         .evidence
         .push(format!("fires from {} to {} were skipped, decided at {}", skip.from, skip.to, skip.recorded_at));
-    let name = &job.name;
+    let name = job.name();
     match skip.reason {
         Reason::MisfireDiscarded | Reason::MisfireCoalesced | Reason::Expired => {
             answer.evidence.push("nobody fired at that instant: the server was down, stopped or behind".into());
@@ -320,11 +347,11 @@ fn explain_skip(job: &Job, answer: &mut Why, skip: Skip) {
     answer.skip = Some(skip);
 }
 
-/// No execution, no skip: then the schedule says it.
-fn explain_nothing(ctx: &Context, job: &Job, answer: &mut Why, fire: Option<Timestamp>, ready: bool) {
-    let now = ctx.clock.now();
-    let at = answer.at;
-    let name = &job.name;
+/// No execution, no skip: then the schedule of that time says it.
+fn explain_nothing(ctx: &Context, version: &JobVersion, answer: &mut Why, fire: Option<Timestamp>, ready: bool) {
+    let (now, at) = (ctx.clock.now(), answer.at);
+    let JobVersion { job, ended_at } = version;
+    let (name, window) = (job.name(), &job.definition.window);
     let mut not_due = |evidence: String| {
         answer.reason = Some(Reason::NotDue);
         answer.evidence.push(evidence);
@@ -332,37 +359,51 @@ fn explain_nothing(ctx: &Context, job: &Job, answer: &mut Why, fire: Option<Time
     if at < job.created_at {
         return not_due(format!("the job was created at {}", job.created_at));
     }
-    if job.state == JobState::Deleted && at >= job.updated_at {
+    if job.version > 1 && at <= job.effective_at {
+        answer.verdict = Verdict::NoLongerKept;
+        answer.evidence.push(format!("the version of that time is no longer kept; version {} came later", job.version));
+        return;
+    }
+    if job.state == JobState::Deleted {
         answer.reason = Some(Reason::JobDeleted);
-        answer.evidence.push(format!("the job was deleted at {}", job.updated_at));
+        answer.evidence.push(format!("the job was deleted at {}", job.effective_at));
         return;
     }
     let Some(fire) = fire else {
-        not_due("the schedule has no fire at that instant".into());
+        let then =
+            if ended_at.is_some() { format!(" in version {}, which was in force", job.version) } else { String::new() };
+        not_due(format!("the schedule has no fire at that instant{then}"));
         let (last, next) = answer.around;
         answer.evidence.extend(last.map(|last| format!("the last one before it is {last}")));
         answer.evidence.extend(next.map(|next| format!("the next one after it is {next}")));
         return;
     };
-    if job.window.starts_at.is_some_and(|start| fire < start) || job.window.ends_at.is_some_and(|end| fire > end) {
+    if window.starts_at.is_some_and(|start| fire < start) || window.ends_at.is_some_and(|end| fire > end) {
         return not_due("it lies outside the job's window".into());
     }
-    if Blackout::covers(&job.blackouts, fire) {
+    // What a version passes over is recorded; where that would still be kept and is not there, it was cut out, because it ran.
+    let is_cut = |is_recorded: bool| is_recorded && fire <= now && now.ms_since(fire) < ctx.retention.skips_ms;
+    let is_accounted_for = job.cursor.next_fire_at.is_none_or(|cursor| fire < cursor);
+    if Blackout::covers(&job.definition.blackouts, fire) && !is_cut(is_accounted_for) {
         answer.reason = Some(Reason::Blackout);
         answer.evidence.push("a blackout of the job covers it".into());
         answer.fixes.push(format!("campanile job edit {name} --blackout none"));
         return;
     }
-    if job.state == JobState::Paused && job.paused_until.is_none_or(|until| fire < until) && fire >= job.updated_at {
+    let is_paused = job.state == JobState::Paused && job.paused_until.is_none_or(|until| fire <= until);
+    if is_paused && !is_cut(ended_at.is_some()) {
         answer.reason = Some(Reason::Paused);
-        let until = job.paused_until.map_or_else(String::new, |until| format!(", until {until}"));
-        answer.evidence.push(format!("the job has been paused since {}{until}", job.updated_at));
-        answer.fixes.push(format!("campanile job resume {name}"));
+        let until = ended_at.or(job.paused_until).map_or_else(String::new, |until| format!(", until {until}"));
+        answer.evidence.push(format!("the job was paused from {}{until}", job.effective_at));
+        if ended_at.is_none() {
+            answer.fixes.push(format!("campanile job resume {name}"));
+        }
         return;
     }
+    let is_over = job.cursor.next_fire_at.is_none() && job.state == JobState::Active && ended_at.is_none();
     if fire > now {
         answer.verdict = Verdict::WillRun;
-        if job.cursor.next_fire_at.is_none() && job.state == JobState::Active {
+        if is_over {
             answer.verdict = Verdict::DidNotRun;
             return not_due("the job has no further fires: max_fires or ends_at is reached".into());
         }
@@ -382,11 +423,21 @@ fn explain_nothing(ctx: &Context, job: &Job, answer: &mut Why, fire: Option<Time
         answer.fixes.push("campanile doctor".into());
         return;
     }
-    // Accounted for, and nothing left of it: it was pruned, or the schedule was another one then.
-    answer.reason = Some(Reason::NotDue);
-    answer
-        .evidence
-        .push("nothing is recorded for it: it is older than what is kept, or the schedule was another one".into());
+    if is_beyond_max_fires(job, fire) {
+        return not_due("the job had no further fires: max_fires was reached".into());
+    }
+    // Accounted for, and nothing left of it.
+    answer.verdict = Verdict::NoLongerKept;
+    answer.evidence.push("it had an execution, which is no longer kept".into());
+}
+
+/// Whether a job had fired as often as it may before an instant. After a change nobody knows how often it had.
+fn is_beyond_max_fires(job: &Job, fire: Timestamp) -> bool {
+    let (Some(max), Ok(plan)) = (job.definition.window.max_fires.map(u64::from), intake::decode(&job.plan)) else {
+        return false;
+    };
+    let first = job.definition.window.starts_at.map_or(job.created_at, |start| start.max(job.created_at));
+    job.version == 1 && count_fires(&plan, job.spread_offset_ms(), first, fire, max + 1) > max
 }
 
 fn backfill(name: &str, at: Timestamp) -> String {

@@ -288,8 +288,8 @@ async fn instant(ctx: &Context, batch: Vec<Dispatch>, done: &mpsc::Sender<Vec<Fi
             finished_at: now,
             cancel_requested: None,
         };
-        let (job_version, started_at, logs) = (None, now, Vec::new());
-        finished.push(Finished { dispatch, of, outcome, retry, job_version, started_at, ended, logs });
+        let (started_at, logs) = (now, Vec::new());
+        finished.push(Finished { dispatch, of, outcome, retry, started_at, ended, logs });
     }
     ctx.metrics.started.add(finished.len() as u64);
     if !finished.is_empty() {
@@ -407,8 +407,8 @@ fn attempt(
             finished_at: ctx.clock.now().max(started_at),
             cancel_requested: None,
         };
-        let (retry, job_version, logs) = (granted.retry, Some(granted.job_version), Vec::new());
-        let finished = Finished { dispatch, of, outcome, retry, job_version, started_at, ended, logs };
+        let (retry, logs) = (granted.definition.retry, Vec::new());
+        let finished = Finished { dispatch, of, outcome, retry, started_at, ended, logs };
         {
             let mut attempts = attempts.lock();
             if attempts.by_execution.get(&execution).is_some_and(|(newest, _)| *newest == fence) {
@@ -432,18 +432,18 @@ pub(crate) fn count_lateness(ctx: &Context, dispatch: &Dispatch, started_at: Tim
 
 /// Runs one attempt; a panic in an action is a failure like any other.
 async fn run_action(ctx: &Context, granted: &Granted) -> Outcome {
-    let Some(action) = ctx.actions.get(granted.action.kind).cloned() else {
-        return permanent("action_unknown", format!("this node has no action {}", granted.action.kind.as_str()));
+    let definition = &granted.definition;
+    let kind = definition.action.kind;
+    let Some(action) = ctx.actions.get(kind).cloned() else {
+        return permanent("action_unknown", format!("this node has no action {}", kind.as_str()));
     };
     let work = Work {
         execution: granted.fence.execution,
         tenant: granted.tenant,
         job: granted.job,
-        job_name: granted.job_name.clone(),
-        action: granted.action.clone(),
-        payload: granted.payload.clone(),
+        definition: definition.clone(),
         attempt: granted.fence.attempt,
-        max_attempts: granted.retry.max_attempts.saturating_add(granted.attempts_from),
+        max_attempts: definition.retry.max_attempts.saturating_add(granted.attempts_from),
         fence: granted.fence.fence,
         fire_at: granted.fire_at,
         timeout_ms: granted.timeout_ms,
@@ -475,6 +475,7 @@ fn permanent(kind: &str, message: String) -> Outcome {
 fn claim(ctx: &Context, dispatch: &Dispatch, now: Timestamp) -> Claim {
     Claim {
         execution: dispatch.execution,
+        job_version: dispatch.job_version,
         attempt: dispatch.attempt,
         worker: ctx.node.clone(),
         now,

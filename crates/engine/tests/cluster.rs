@@ -3,14 +3,13 @@
 
 mod rig;
 
-use campanile_engine::intake::JobDraft;
 use campanile_model::action::{ActionKind, ActionSpec};
 use campanile_model::execution::AttemptOutcome;
 use campanile_model::job::Job;
 use campanile_model::lifecycle::State;
 use campanile_model::shard::{self, ShardId};
 use campanile_model::store::JobKey;
-use rig::{Rig, TENANT, Told, draft, every};
+use rig::{HANG, Rig, TENANT, Told, draft, every, with};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -37,11 +36,11 @@ async fn check(rig: &Rig, jobs: &[Job]) {
         let executions = rig.executions(job.id).await;
         let mut expected = job.created_at.millis() / 1_000 * 1_000 + 1_000;
         for execution in executions.iter().filter(|execution| execution.fire_at <= rig.now()) {
-            assert_eq!(execution.fire_at.millis(), expected, "{}", job.name);
-            assert_eq!((execution.state, execution.attempt), (State::Succeeded, 1), "{}", job.name);
+            assert_eq!(execution.fire_at.millis(), expected, "{}", job.name());
+            assert_eq!((execution.state, execution.attempt), (State::Succeeded, 1), "{}", job.name());
             expected += 1_000;
         }
-        assert!(expected > rig.now().millis() - 1_000, "{} stands still at {expected}", job.name);
+        assert!(expected > rig.now().millis() - 1_000, "{} stands still at {expected}", job.name());
     }
     let seen = rig.seen();
     let distinct: HashSet<_> = seen.iter().map(|seen| seen.execution).collect();
@@ -100,8 +99,8 @@ async fn who_believes_wrongly_that_it_owns_is_refused_and_counted() {
 async fn what_a_gone_node_ran_is_tried_again() {
     let (to_a, to_b) = (Told::new(), Told::new());
     let (a, _) = first(&to_a).await;
-    let hang = ActionSpec { kind: ActionKind::Webhook, config: "hang".into() };
-    let job = a.create(JobDraft { action: hang, timeout_ms: 3_600_000, ..draft("hang", every(3_600_000)) }).await;
+    let hang = ActionSpec { kind: ActionKind::Webhook, config: HANG.into() };
+    let job = a.create(with(draft("hang", every(3_600_000)), |d| (d.action, d.timeout_ms) = (hang, 3_600_000))).await;
     let execution = a.handle.run_now(TENANT, &JobKey::Id(job.id), None).await.unwrap().0.id;
     a.pass(500).await;
     assert_eq!(a.handle.execution(TENANT, execution).await.unwrap().state, State::Running);

@@ -3,17 +3,18 @@
 mod rig;
 
 use campanile_engine::Cancel;
-use campanile_engine::intake::{Change, JobDraft};
+use campanile_engine::intake::{Conditions, Draft};
 use campanile_model::action::{ActionKind, ActionSpec};
 use campanile_model::catch_up::{CatchUp, CatchUpMode};
 use campanile_model::execution::{AttemptError, AttemptOutcome, Outcome, Reason};
-use campanile_model::job::JobState;
+use campanile_model::job::{Cursor, JobState};
 use campanile_model::lifecycle::State;
 use campanile_model::retry::{Backoff, RetryPolicy};
 use campanile_model::schedule::{DstFold, DstGap, Schedule};
-use campanile_model::store::{Expected, JobKey, JobWrite, Put};
+use campanile_model::shard;
+use campanile_model::store::{CursorMove, JobKey};
 use campanile_model::{Kind, Timestamp, limits};
-use rig::{Rig, TENANT, draft, every};
+use rig::{HANG, Rig, TENANT, draft, every, with};
 use std::collections::HashSet;
 
 fn failing(retryable: bool, pause_job: bool) -> Outcome {
@@ -21,8 +22,8 @@ fn failing(retryable: bool, pause_job: bool) -> Outcome {
     Outcome::Failed { error, retryable, retry_after_ms: None, pause_job, response: None }
 }
 
-fn noop(draft: JobDraft) -> JobDraft {
-    JobDraft { action: ActionSpec { kind: ActionKind::Noop, config: "{}".into() }, ..draft }
+fn noop(draft: Draft) -> Draft {
+    with(draft, |d| d.action = ActionSpec { kind: ActionKind::Noop, config: "{}".into() })
 }
 
 /// Every second since `from`, up to and including `to`.
@@ -42,7 +43,7 @@ async fn every_fire_starts_once_on_time_and_never_early() {
         let executions = rig.executions(job.id).await;
         let done: Vec<Timestamp> =
             executions.iter().filter(|e| e.state == State::Succeeded).map(|e| e.fire_at).collect();
-        assert_eq!(done, seconds(start, rig.now()), "{}", job.name);
+        assert_eq!(done, seconds(start, rig.now()), "{}", job.name());
         assert!(executions.iter().all(|e| e.started_at.is_none_or(|at| at >= e.fire_at)));
         assert!(executions.iter().filter(|e| e.state == State::Succeeded).all(|e| e.attempt == 1 && e.fence > 0));
     }
@@ -72,7 +73,7 @@ async fn a_change_just_before_the_instant_runs_the_new_version_once() {
     let job = rig.create(draft("changed", Schedule::At { at })).await;
     rig.pass(4_900).await;
     assert_eq!(rig.executions(job.id).await.len(), 1, "made ahead of its instant");
-    rig.replace(job.id, JobDraft { payload: "2".into(), ..draft("changed", Schedule::At { at }) }).await;
+    rig.replace(job.id, with(draft("changed", Schedule::At { at }), |d| d.payload = "2".into())).await;
     rig.pass(300).await;
     let seen = rig.seen();
     assert_eq!(seen.len(), 1);
@@ -89,7 +90,7 @@ async fn a_recurring_job_changed_under_way_misses_nothing() {
     let job = rig.create(draft("busy", every(1_000))).await;
     for version in 0..8 {
         rig.pass(430).await;
-        rig.replace(job.id, JobDraft { payload: format!("{version}").into(), ..draft("busy", every(1_000)) }).await;
+        rig.replace(job.id, with(draft("busy", every(1_000)), |d| d.payload = format!("{version}").into())).await;
     }
     rig.pass(1_200).await;
     let done: Vec<Timestamp> =
@@ -106,14 +107,14 @@ async fn pause_stops_at_once_and_resume_goes_on_from_now() {
     let key = JobKey::Id(job.id);
     // Paused when the next execution is durable already, and its instant has not come.
     rig.pass(900).await;
-    rig.handle.pause(TENANT, &key, None, Change::default()).await.unwrap();
+    rig.handle.pause(TENANT, &key, None, Conditions::default()).await.unwrap();
     rig.pass(5_000).await;
     assert!(rig.seen().is_empty());
     let executions = rig.executions(job.id).await;
     assert_eq!(executions.len(), 1);
     assert_eq!((executions[0].state, executions[0].reason), (State::Skipped, Some(Reason::Paused)));
     let resumed_at = rig.now();
-    rig.handle.resume(TENANT, &key, Change::default()).await.unwrap();
+    rig.handle.resume(TENANT, &key, Conditions::default()).await.unwrap();
     rig.pass(2_200).await;
     let fires: Vec<Timestamp> = rig.seen().iter().map(|s| s.fire_at).collect();
     assert_eq!(fires, seconds(resumed_at, rig.now()), "no catch-up");
@@ -126,13 +127,13 @@ async fn a_deleted_job_starts_nothing_more() {
     let rig = Rig::new().await;
     let job = rig.create(draft("gone", every(1_000))).await;
     rig.pass(900).await;
-    rig.handle.delete(TENANT, &JobKey::Id(job.id), Change::default()).await.unwrap();
+    rig.handle.delete(TENANT, &JobKey::Id(job.id), Conditions::default()).await.unwrap();
     rig.pass(3_000).await;
     assert!(rig.seen().is_empty());
     let executions = rig.executions(job.id).await;
     assert_eq!((executions[0].state, executions[0].reason), (State::Skipped, Some(Reason::JobDeleted)));
     assert_eq!(
-        rig.handle.pause(TENANT, &JobKey::Id(job.id), None, Change::default()).await.unwrap_err().kind(),
+        rig.handle.pause(TENANT, &JobKey::Id(job.id), None, Conditions::default()).await.unwrap_err().kind(),
         Kind::NotFound
     );
     rig.create(draft("gone", every(60_000))).await;
@@ -172,8 +173,8 @@ async fn cancel_before_the_start_means_no_start_and_while_running_ends_it() {
     let rig = Rig::new().await;
     let at = rig.now().saturating_add_ms(1_000);
     let pending = rig.create(draft("pending", Schedule::At { at })).await;
-    let hang = ActionSpec { kind: ActionKind::Webhook, config: "hang".into() };
-    let running = rig.create(JobDraft { action: hang, ..draft("running", Schedule::At { at }) }).await;
+    let hang = ActionSpec { kind: ActionKind::Webhook, config: HANG.into() };
+    let running = rig.create(with(draft("running", Schedule::At { at }), |d| d.action = hang)).await;
     rig.pass(900).await;
     let execution = rig.executions(pending.id).await.pop().unwrap();
     assert_eq!(rig.handle.cancel(TENANT, execution.id, Cancel::default()).await.unwrap().0.state, State::Cancelled);
@@ -221,7 +222,7 @@ async fn after_an_hour_of_absence_every_fire_has_an_outcome_by_its_policy() {
     ];
     let mut jobs = Vec::new();
     for (name, mode) in modes {
-        jobs.push((mode, rig.create(JobDraft { catch_up: policy(mode), ..noop(draft(name, every(1_000))) }).await));
+        jobs.push((mode, rig.create(with(noop(draft(name, every(1_000))), |d| d.catch_up = policy(mode))).await));
     }
     rig.pass(2_100).await;
     rig.clock.jump(3_600_000);
@@ -297,8 +298,8 @@ async fn a_restart_goes_on_where_it_was_and_retries_what_was_running() {
     let start = rig.now();
     let ticking = rig.create(noop(draft("ticking", every(1_000)))).await;
     let at = start.saturating_add_ms(2_000);
-    let hang = ActionSpec { kind: ActionKind::Webhook, config: "hang".into() };
-    let running = rig.create(JobDraft { action: hang, ..draft("running", Schedule::At { at }) }).await;
+    let hang = ActionSpec { kind: ActionKind::Webhook, config: HANG.into() };
+    let running = rig.create(with(draft("running", Schedule::At { at }), |d| d.action = hang)).await;
     rig.pass(2_500).await;
     assert_eq!(rig.executions(running.id).await[0].state, State::Running);
     let rig = rig.restart(|_| Outcome::Succeeded { response: None }).await;
@@ -315,9 +316,9 @@ async fn a_restart_goes_on_where_it_was_and_retries_what_was_running() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waits_at_a_restart_is_dispatched_by_the_next_owner() {
     let rig = Rig::scripted(|_| failing(true, false)).await;
-    let retry = RetryPolicy { initial_delay_ms: 3_000, max_delay_ms: 3_000, ..draft("", every(1)).retry };
+    let retry = RetryPolicy { initial_delay_ms: 3_000, max_delay_ms: 3_000, ..draft("", every(1)).definition.retry };
     let at = rig.now().saturating_add_ms(1_000);
-    let job = rig.create(JobDraft { retry, ..draft("waits", Schedule::At { at }) }).await;
+    let job = rig.create(with(draft("waits", Schedule::At { at }), |d| d.retry = retry)).await;
     rig.pass(1_500).await;
     assert_eq!(rig.executions(job.id).await[0].state, State::Retrying);
     let rig = rig.restart(|_| Outcome::Succeeded { response: None }).await;
@@ -330,23 +331,23 @@ async fn what_waits_at_a_restart_is_dispatched_by_the_next_owner() {
 async fn bounds_hold() {
     let rig = Rig::new().await;
     let mut bounded = noop(draft("bounded", every(1_000)));
-    bounded.window.max_fires = Some(3);
+    bounded.definition.window.max_fires = Some(3);
     let bounded = rig.create(bounded).await;
     let mut late = noop(draft("late", every(1_000)));
-    late.window.starts_at = Some(rig.now().saturating_add_ms(2_000));
-    late.window.ends_at = Some(rig.now().saturating_add_ms(4_000));
+    late.definition.window.starts_at = Some(rig.now().saturating_add_ms(2_000));
+    late.definition.window.ends_at = Some(rig.now().saturating_add_ms(4_000));
     let late = rig.create(late).await;
     rig.pass(8_000).await;
     assert_eq!(rig.executions(bounded.id).await.len(), 3);
     let fires: Vec<Timestamp> = rig.executions(late.id).await.iter().map(|e| e.fire_at).collect();
     assert_eq!(fires.len(), 3, "{fires:?}");
-    assert!(Some(fires[0]) == late.window.starts_at && Some(fires[2]) == late.window.ends_at);
+    assert!(Some(fires[0]) == late.definition.window.starts_at && Some(fires[2]) == late.definition.window.ends_at);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn spread_moves_fires_by_a_fixed_distance() {
     let rig = Rig::new().await;
-    let job = rig.create(JobDraft { spread_ms: 700, ..noop(draft("spread", every(1_000))) }).await;
+    let job = rig.create(with(noop(draft("spread", every(1_000))), |d| d.spread_ms = 700)).await;
     rig.pass(3_500).await;
     let offsets: HashSet<i64> = rig.executions(job.id).await.iter().map(|e| e.fire_at.millis() % 1_000).collect();
     assert_eq!(offsets, HashSet::from([job.spread_offset_ms() as i64]));
@@ -373,8 +374,8 @@ async fn a_one_off_that_ran_does_not_run_again_when_its_definition_changes() {
     rig.pass(2_000).await;
     assert_eq!(rig.seen().len(), 1);
     let mut changed = draft("once", Schedule::At { at });
-    changed.window.ends_at = Some(at.saturating_add_ms(60_000));
-    rig.replace(job.id, JobDraft { payload: "2".into(), ..changed }).await;
+    changed.definition.window.ends_at = Some(at.saturating_add_ms(60_000));
+    rig.replace(job.id, with(changed, |d| d.payload = "2".into())).await;
     rig.pass(2_000).await;
     assert_eq!(rig.seen().len(), 1);
 }
@@ -389,16 +390,18 @@ async fn a_new_zone_database_moves_the_jobs_whose_next_fire_it_changes() {
     let (moved, stays) = (rig.create(cron("moved")).await, rig.create(cron("stays")).await);
     let right = moved.cursor.next_fire_at;
     // As if the rules of an older database had put its next fire an hour later.
-    let mut wrong = moved.clone();
-    wrong.version = 2;
-    wrong.cursor.next_fire_at = right.map(|at| at.saturating_add_ms(3_600_000));
-    let write = JobWrite { job: wrong, expected: Expected::Version(1), skip: None, idempotency: None };
-    assert_eq!(rig.store.put_jobs(vec![write]).await.unwrap(), [Put::Done]);
+    let next_fire_at = right.map(|at| at.saturating_add_ms(3_600_000));
+    let cursor = Cursor { next_fire_at, fires_left: None };
+    let fences = rig.store.open_shards(&shard::all().collect::<Vec<_>>(), "an older one").await.unwrap();
+    rig.store
+        .advance(fences.into(), vec![CursorMove { job: moved.id, version: 1, superseded: false, cursor }])
+        .await
+        .unwrap();
     rig.store.mark_zone_database("an older one").await.unwrap();
     let rig = rig.restart(|_| Outcome::Succeeded { response: None }).await;
     let keys = [JobKey::Id(moved.id), JobKey::Id(stays.id)];
     let jobs: Vec<_> = rig.store.get_jobs(TENANT, &keys).await.unwrap().into_iter().flatten().collect();
-    assert_eq!((jobs[0].cursor.next_fire_at, jobs[0].version), (right, 3));
+    assert_eq!((jobs[0].cursor.next_fire_at, jobs[0].version), (right, 2));
     assert_eq!(jobs[1].version, 1);
     assert_ne!(rig.store.status().await.unwrap().zone_database, "an older one");
 }
@@ -408,8 +411,8 @@ async fn a_series_that_is_used_up_stays_so_whatever_is_changed() {
     let rig = Rig::new().await;
     let used_up = |payload: &str| {
         let mut draft = noop(draft("used-up", every(1_000)));
-        draft.window.max_fires = Some(3);
-        JobDraft { payload: payload.into(), ..draft }
+        draft.definition.window.max_fires = Some(3);
+        with(draft, |d| d.payload = payload.into())
     };
     let job = rig.create(used_up("1")).await;
     rig.pass(6_000).await;
@@ -423,14 +426,14 @@ async fn a_series_that_is_used_up_stays_so_whatever_is_changed() {
 async fn max_fires_counts_every_instant_once_across_pauses() {
     let rig = Rig::new().await;
     let mut bounded = noop(draft("bounded", every(500)));
-    bounded.window.max_fires = Some(10);
+    bounded.definition.window.max_fires = Some(10);
     let job = rig.create(bounded).await;
     let key = JobKey::Id(job.id);
     for _ in 0..3 {
         rig.pass(1_100).await;
-        rig.handle.pause(TENANT, &key, None, Change::default()).await.unwrap();
+        rig.handle.pause(TENANT, &key, None, Conditions::default()).await.unwrap();
         rig.pass(700).await;
-        rig.handle.resume(TENANT, &key, Change::default()).await.unwrap();
+        rig.handle.resume(TENANT, &key, Conditions::default()).await.unwrap();
     }
     rig.pass(10_000).await;
     let ran = rig.executions(job.id).await.iter().filter(|e| e.state == State::Succeeded).count();
@@ -444,7 +447,7 @@ async fn resuming_an_active_job_just_before_its_instant_loses_nothing() {
     let job = rig.create(draft("resumed", Schedule::At { at })).await;
     rig.pass(2_900).await;
     assert_eq!(rig.executions(job.id).await.len(), 1, "made ahead of its instant");
-    rig.handle.resume(TENANT, &JobKey::Id(job.id), Change::default()).await.unwrap();
+    rig.handle.resume(TENANT, &JobKey::Id(job.id), Conditions::default()).await.unwrap();
     rig.pass(500).await;
     assert_eq!(rig.seen().len(), 1);
     assert_eq!(rig.executions(job.id).await[0].state, State::Succeeded);
@@ -457,13 +460,13 @@ async fn everything_while_paused_is_accounted_for_whatever_is_changed_meanwhile(
     let job = rig.create(noop(draft("long-pause", every(1_000)))).await;
     let key = JobKey::Id(job.id);
     rig.pass(1_500).await;
-    rig.handle.pause(TENANT, &key, None, Change::default()).await.unwrap();
+    rig.handle.pause(TENANT, &key, None, Conditions::default()).await.unwrap();
     rig.pass(2_000).await;
-    rig.replace(job.id, JobDraft { payload: "2".into(), ..noop(draft("long-pause", every(1_000))) }).await;
+    rig.replace(job.id, with(noop(draft("long-pause", every(1_000))), |d| d.payload = "2".into())).await;
     rig.pass(2_000).await;
-    rig.handle.pause(TENANT, &key, None, Change::default()).await.unwrap();
+    rig.handle.pause(TENANT, &key, None, Conditions::default()).await.unwrap();
     rig.pass(2_000).await;
-    rig.handle.resume(TENANT, &key, Change::default()).await.unwrap();
+    rig.handle.resume(TENANT, &key, Conditions::default()).await.unwrap();
     rig.pass(1_500).await;
     let ran: HashSet<Timestamp> = rig.executions(job.id).await.iter().map(|e| e.fire_at).collect();
     let skips = rig.store.list_skips(TENANT, job.id, None, 100).await.unwrap();
@@ -477,8 +480,8 @@ async fn everything_while_paused_is_accounted_for_whatever_is_changed_meanwhile(
 async fn a_jump_of_the_wall_clock_does_not_take_attempts_from_their_runner() {
     let rig = Rig::new().await;
     let at = rig.now().saturating_add_ms(1_000);
-    let hang = ActionSpec { kind: ActionKind::Webhook, config: "hang".into() };
-    let job = rig.create(JobDraft { action: hang, ..draft("running", Schedule::At { at }) }).await;
+    let hang = ActionSpec { kind: ActionKind::Webhook, config: HANG.into() };
+    let job = rig.create(with(draft("running", Schedule::At { at }), |d| d.action = hang)).await;
     rig.pass(1_500).await;
     rig.clock.jump(3_600_000);
     rig.pass(5_000).await;
@@ -496,7 +499,7 @@ async fn a_gone_target_of_an_older_version_does_not_pause_the_newer_one() {
     let (answer, wait) = std::sync::mpsc::channel::<()>();
     let wait = parking_lot::Mutex::new(wait);
     let rig = Rig::scripted(move |work| {
-        if &*work.payload == "1" {
+        if &*work.definition.payload == "1" {
             // The old target answers only after the job was repaired.
             let _ = tokio::task::block_in_place(|| wait.lock().recv());
             return failing(false, true);
@@ -507,7 +510,7 @@ async fn a_gone_target_of_an_older_version_does_not_pause_the_newer_one() {
     let job = rig.create(draft("repaired", every(1_000))).await;
     rig.pass(1_100).await;
     rig.until("the attempt runs", || !rig.seen().is_empty()).await;
-    rig.replace(job.id, JobDraft { payload: "2".into(), ..draft("repaired", every(1_000)) }).await;
+    rig.replace(job.id, with(draft("repaired", every(1_000)), |d| d.payload = "2".into())).await;
     answer.send(()).unwrap();
     rig.until("it is dead", || rig.metrics.dead.get() == 1).await;
     rig.pass(2_000).await;
@@ -526,27 +529,27 @@ async fn a_retry_goes_on_though_its_job_was_changed_meanwhile() {
     let at = rig.now().saturating_add_ms(1_000);
     let backoff = Backoff::Fixed;
     let retry = RetryPolicy { backoff, initial_delay_ms: 2_000, max_delay_ms: 2_000, ..RetryPolicy::default() };
-    let draft = JobDraft { retry, ..draft("retried", Schedule::At { at }) };
+    let draft = with(draft("retried", Schedule::At { at }), |d| d.retry = retry);
     let job = rig.create(draft.clone()).await;
     rig.pass(1_500).await;
-    // As if the change had been accepted before the instant, and written after it.
+    // Accepted by a clock that went back before the instant: it was tried already, and goes on.
     rig.clock.jump(-800);
-    rig.replace(job.id, JobDraft { payload: "2".into(), ..draft }).await;
+    rig.replace(job.id, with(draft, |d| d.payload = "2".into())).await;
     rig.clock.jump(800);
     rig.pass(3_000).await;
     let execution = rig.executions(job.id).await.pop().unwrap();
-    assert_eq!((execution.state, execution.attempt), (State::Succeeded, 2));
-    assert_eq!(rig.seen()[1].payload, "2", "by the job as it is now");
+    assert_eq!((execution.state, execution.attempt, execution.job_version), (State::Succeeded, 2, 1));
+    assert_eq!(rig.seen()[1].payload, "1", "as it was");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stopping_does_not_wait_for_attempts_for_ever_though_all_slots_are_taken() {
     let rig = Rig::new().await;
     let at = rig.now().saturating_add_ms(1_000);
-    let hang = ActionSpec { kind: ActionKind::Webhook, config: "hang".into() };
+    let hang = ActionSpec { kind: ActionKind::Webhook, config: HANG.into() };
     for n in 0..100 {
         let name = format!("hanging-{n}");
-        rig.create(JobDraft { action: hang.clone(), timeout_ms: 86_400_000, ..draft(&name, Schedule::At { at }) })
+        rig.create(with(draft(&name, Schedule::At { at }), |d| (d.action, d.timeout_ms) = (hang.clone(), 86_400_000)))
             .await;
     }
     rig.pass(1_500).await;

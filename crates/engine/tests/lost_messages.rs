@@ -118,7 +118,8 @@ async fn backoffs_of_a_node_that_leaves_end_in_time() {
     };
     let a = Rig::sharing(queue.clone(), to_a, failed).await;
     let mut slow = draft("slow", every(3_600_000));
-    (slow.retry.backoff, slow.retry.initial_delay_ms, slow.retry.max_delay_ms) = (Backoff::Fixed, 8_000, 8_000);
+    let retry = &mut slow.definition.retry;
+    (retry.backoff, retry.initial_delay_ms, retry.max_delay_ms) = (Backoff::Fixed, 8_000, 8_000);
     let job = a.create(slow).await;
     let execution = a.handle.run_now(TENANT, &JobKey::Id(job.id), None).await.unwrap().0.id;
     a.pass(500).await;

@@ -2,7 +2,6 @@
 
 mod rig;
 
-use campanile_engine::intake::JobDraft;
 use campanile_engine::operate::{self, BackfillSpec, Progress, ReplaySpec, Reprocess, Terms};
 use campanile_model::execution::{AttemptError, AttemptOutcome, Outcome};
 use campanile_model::lifecycle::State;
@@ -12,7 +11,7 @@ use campanile_model::retry::RetryPolicy;
 use campanile_model::schedule::Schedule;
 use campanile_model::store::JobKey;
 use campanile_model::{JobId, OperationId};
-use rig::{Rig, TENANT, draft, every, worker_draft};
+use rig::{Rig, TENANT, draft, every, with, worker_draft};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -110,7 +109,7 @@ async fn a_backfill_fills_what_was_missed_and_passes_over_what_succeeded() {
     let rig = Rig::new().await;
     let catch_up =
         campanile_model::catch_up::CatchUp { mode: campanile_model::catch_up::CatchUpMode::None, ..Default::default() };
-    let job = rig.create(JobDraft { catch_up, ..draft("b", every(60_000)) }).await;
+    let job = rig.create(with(draft("b", every(60_000)), |d| d.catch_up = catch_up)).await;
     let start = rig.now();
     rig.pass(121_000).await;
     rig.clock.advance(600_000);
@@ -194,7 +193,11 @@ async fn expectations_are_watched() {
     let expect =
         Expectation { start_within_ms: Some(2_000), finish_within_ms: Some(10_000), success_every_ms: Some(60_000) };
     let retry = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
-    let job = rig.create(JobDraft { expect, retry, timeout_ms: 600_000, ..worker_draft("e", Schedule::None) }).await;
+    let job = rig
+        .create(with(worker_draft("e", Schedule::None), |d| {
+            (d.expect, d.retry, d.timeout_ms) = (expect, retry, 600_000)
+        }))
+        .await;
     rig.handle.run_now(TENANT, &JobKey::Id(job.id), None).await.unwrap();
     let late = |word: &str| {
         let letters = rig.letters.taken.lock();

@@ -2,7 +2,7 @@
 
 mod rig;
 
-use campanile_engine::intake::{Change, JobDraft};
+use campanile_engine::intake::Conditions;
 use campanile_engine::pull::Finishing;
 use campanile_model::catch_up::{CatchUp, CatchUpMode};
 use campanile_model::execution::{Execution, Outcome, Reason};
@@ -12,14 +12,14 @@ use campanile_model::overlap::Overlap;
 use campanile_model::schedule::Schedule;
 use campanile_model::store::{Extended, JobKey};
 use campanile_model::{JobId, Timestamp};
-use rig::{Rig, TENANT, draft, every, worker_draft};
+use rig::{HANG, Rig, TENANT, draft, every, with, worker_draft};
 
 fn succeeded() -> Outcome {
     Outcome::Succeeded { response: None }
 }
 
 async fn job(rig: &Rig, overlap: Overlap) -> JobId {
-    rig.create(JobDraft { overlap, timeout_ms: 600_000, ..worker_draft("w", Schedule::None) }).await.id
+    rig.create(with(worker_draft("w", Schedule::None), |d| (d.overlap, d.timeout_ms) = (overlap, 600_000))).await.id
 }
 
 async fn fire(rig: &Rig, job: JobId) {
@@ -124,12 +124,12 @@ async fn terminate_other_ends_the_running_one_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_webhook_that_is_terminated_stops_running_here() {
     let rig = Rig::new().await;
-    let hang = campanile_model::action::ActionSpec {
-        kind: campanile_model::action::ActionKind::Webhook,
-        config: "hang".into(),
-    };
+    let hang =
+        campanile_model::action::ActionSpec { kind: campanile_model::action::ActionKind::Webhook, config: HANG.into() };
     let overlap = Overlap::TerminateOther;
-    let job = rig.create(JobDraft { overlap, action: hang, timeout_ms: 60_000, ..draft("hang", every(1_000)) }).await;
+    let job = rig
+        .create(with(draft("hang", every(1_000)), |d| (d.overlap, d.action, d.timeout_ms) = (overlap, hang, 60_000)))
+        .await;
     rig.pass(4_100).await;
     let running = rig.executions(job.id).await.iter().filter(|e| e.state == State::Running).count();
     assert_eq!(running, 1);
@@ -141,7 +141,7 @@ async fn missed_fires_are_coalesced_into_one_that_knows_since_when() {
     let rig = Rig::new().await;
     let catch_up = CatchUp { mode: CatchUpMode::Coalesced, ..CatchUp::default() };
     let start = rig.now();
-    let job = rig.create(JobDraft { catch_up, ..draft("c", every(60_000)) }).await;
+    let job = rig.create(with(draft("c", every(60_000)), |d| d.catch_up = catch_up)).await;
     rig.clock.advance(3_600_000);
     rig.pass(1_000).await;
     let executions = rig.executions(job.id).await;
@@ -155,7 +155,7 @@ async fn missed_fires_are_coalesced_into_one_that_knows_since_when() {
 async fn missed_fires_drip_one_by_one() {
     let rig = Rig::new().await;
     let catch_up = CatchUp { mode: CatchUpMode::All, drip_ms: 2_000, ..CatchUp::default() };
-    let job = rig.create(JobDraft { catch_up, ..draft("d", every(600_000)) }).await;
+    let job = rig.create(with(draft("d", every(600_000)), |d| d.catch_up = catch_up)).await;
     rig.clock.advance(3 * 3_600_000);
     rig.pass(7_000).await;
     let executions = rig.executions(job.id).await;
@@ -172,7 +172,7 @@ async fn missed_fires_drip_one_by_one() {
 async fn a_drip_slower_than_the_schedule_does_not_hold_it_up() {
     let rig = Rig::new().await;
     let catch_up = CatchUp { mode: CatchUpMode::LastN(5), drip_ms: 15_000, ..CatchUp::default() };
-    let job = rig.create(JobDraft { catch_up, ..draft("slow", every(5_000)) }).await;
+    let job = rig.create(with(draft("slow", every(5_000)), |d| d.catch_up = catch_up)).await;
     rig.clock.advance(60_000);
     rig.pass(1_000).await;
     let back = rig.now();
@@ -192,8 +192,8 @@ async fn a_pause_ends_by_itself_and_fires_go_on_from_its_end() {
     rig.pass(2_100).await;
     let until = rig.now().saturating_add_ms(5_000);
     let key = JobKey::Id(job.id);
-    rig.handle.pause(TENANT, &key, Some(until), Change::default()).await.unwrap();
-    let past = rig.handle.pause(TENANT, &key, Some(rig.now()), Change::default()).await.unwrap_err();
+    rig.handle.pause(TENANT, &key, Some(until), Conditions::default()).await.unwrap();
+    let past = rig.handle.pause(TENANT, &key, Some(rig.now()), Conditions::default()).await.unwrap_err();
     assert_eq!(past.fields()[0].code, "until_in_the_past");
     rig.pass(4_000).await;
     let before = rig.executions(job.id).await.len();
@@ -210,7 +210,7 @@ async fn a_pause_ends_by_itself_and_fires_go_on_from_its_end() {
 async fn a_blackout_skips_with_its_reason() {
     let rig = Rig::new().await;
     let (from, to) = (rig.now().saturating_add_ms(1_500), rig.now().saturating_add_ms(3_500));
-    let job = rig.create(JobDraft { blackouts: vec![Blackout { from, to }], ..draft("b", every(1_000)) }).await;
+    let job = rig.create(with(draft("b", every(1_000)), |d| d.blackouts = [Blackout { from, to }].into())).await;
     rig.pass(5_100).await;
     let ran = rig.executions(job.id).await.iter().filter(|e| e.state == State::Succeeded).count();
     assert_eq!(ran, 3);

@@ -3,7 +3,7 @@
 mod rig;
 
 use campanile_engine::Cancel;
-use campanile_engine::intake::{Change, JobDraft};
+use campanile_engine::intake::Conditions;
 use campanile_engine::operate::{BackfillSpec, Reprocess, Terms};
 use campanile_engine::why::Verdict;
 use campanile_model::catch_up::{CatchUp, CatchUpMode};
@@ -12,9 +12,9 @@ use campanile_model::job::{Blackout, Job};
 use campanile_model::lifecycle::State;
 use campanile_model::overlap::Overlap;
 use campanile_model::schedule::Schedule;
-use campanile_model::store::JobKey;
+use campanile_model::store::{JobKey, Keep, Retention};
 use campanile_model::{Timestamp, limits};
-use rig::{Rig, TENANT, draft, every, worker_draft};
+use rig::{Rig, TENANT, draft, every, with, worker_draft};
 
 fn failed(retryable: bool) -> Outcome {
     let error = AttemptError { kind: "Boom".into(), message: "boom".into() };
@@ -23,7 +23,7 @@ fn failed(retryable: bool) -> Outcome {
 
 async fn check(rig: &Rig, job: &Job, at: Timestamp, verdict: Verdict, reason: Option<Reason>) {
     let why = rig.handle.why(TENANT, &JobKey::Id(job.id), at).await.unwrap();
-    assert_eq!((why.verdict, why.reason), (verdict, reason), "{}: {why:#?}", job.name);
+    assert_eq!((why.verdict, why.reason), (verdict, reason), "{}: {why:#?}", job.name());
     assert!(!why.evidence.is_empty(), "{why:#?}");
 }
 
@@ -56,15 +56,15 @@ async fn not_due_paused_and_blackout() {
     check(&rig, &job, at.saturating_add_ms(1), Verdict::WillRun, Some(Reason::NotDue)).await;
     let yearly = rig.create(draft("yearly", Schedule::At { at: at.saturating_add_ms(86_400_000) })).await;
     check(&rig, &yearly, at, Verdict::DidNotRun, Some(Reason::NotDue)).await;
-    let paused = rig.handle.pause(TENANT, &JobKey::Id(job.id), None, Change::default()).await;
+    let paused = rig.handle.pause(TENANT, &JobKey::Id(job.id), None, Conditions::default()).await;
     assert!(paused.is_ok());
     rig.pass(2_000).await;
     check(&rig, &job, at, Verdict::DidNotRun, Some(Reason::Paused)).await;
-    rig.handle.resume(TENANT, &JobKey::Id(job.id), Change::default()).await.unwrap();
+    rig.handle.resume(TENANT, &JobKey::Id(job.id), Conditions::default()).await.unwrap();
     check(&rig, &job, at, Verdict::DidNotRun, Some(Reason::Paused)).await;
     let at = next_second(&rig);
     let blackouts = vec![Blackout { from: at, to: at.saturating_add_ms(1) }];
-    let job = rig.create(JobDraft { blackouts, ..draft("blackout", every(1_000)) }).await;
+    let job = rig.create(with(draft("blackout", every(1_000)), |d| d.blackouts = blackouts.into())).await;
     check(&rig, &job, at, Verdict::DidNotRun, Some(Reason::Blackout)).await;
     rig.pass(2_000).await;
     check(&rig, &job, at, Verdict::DidNotRun, Some(Reason::Blackout)).await;
@@ -79,7 +79,7 @@ async fn overlap_forbidden_replaced_and_waiting() {
         (Overlap::TerminateOther, (Verdict::Running, None), (Verdict::DidNotRun, Some(Reason::OverlapReplaced))),
     ] {
         let name = policy.as_str();
-        let overlap = JobDraft { overlap: policy, timeout_ms: 600_000, ..worker_draft(name, Schedule::None) };
+        let overlap = with(worker_draft(name, Schedule::None), |d| (d.overlap, d.timeout_ms) = (policy, 600_000));
         let job = rig.create(overlap).await;
         let mut fired = Vec::new();
         for _ in 0..2 {
@@ -103,7 +103,7 @@ async fn misfires_are_discarded_coalesced_or_expired() {
     let mut jobs = Vec::new();
     for (i, (mode, max_age_ms, reason)) in modes.into_iter().enumerate() {
         let catch_up = CatchUp { mode, max_age_ms, drip_ms: 0 };
-        jobs.push((rig.create(JobDraft { catch_up, ..draft(&format!("m{i}"), every(60_000)) }).await, reason));
+        jobs.push((rig.create(with(draft(&format!("m{i}"), every(60_000)), |d| d.catch_up = catch_up)).await, reason));
     }
     let missed = Timestamp::from_millis((rig.now().millis() / 60_000 + 2) * 60_000);
     rig.clock.advance(3_600_000);
@@ -127,7 +127,7 @@ async fn quota_rate_and_circuit() {
         updated_at: rig.now(),
     };
     rig.handle.put_capacity(capacity(Scope::Pool, "etl", Some(1), false)).await.unwrap();
-    let job = rig.create(JobDraft { pool: "etl".into(), ..worker_draft("quota", Schedule::None) }).await;
+    let job = rig.create(with(worker_draft("quota", Schedule::None), |d| d.pool = "etl".into())).await;
     let key = JobKey::Id(job.id);
     rig.handle.run_now(TENANT, &key, None).await.unwrap();
     rig.pull_one("w-1").await;
@@ -191,11 +191,53 @@ async fn deduplicated_stale_version_no_leader_no_worker() {
     check(&rig, &one_off, at, Verdict::DidNotRun, Some(Reason::StaleVersion)).await;
 }
 
+/// Seen: retention removed a success, and a skip lay over it; the answer was that it did not run, with a backfill as the remedy.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_pruned_is_no_longer_kept_and_not_skipped() {
+    let rig = Rig::new().await;
+    let job = rig.create(draft("pruned", every(1_000))).await;
+    let key = JobKey::Id(job.id);
+    let ran = next_second(&rig);
+    rig.pass(2_000).await;
+    rig.handle.pause(TENANT, &key, None, Conditions::default()).await.unwrap();
+    rig.pass(3_500).await;
+    rig.handle.resume(TENANT, &key, Conditions::default()).await.unwrap();
+    let (filled, skipped) = (ran.saturating_add_ms(3_000), ran.saturating_add_ms(4_000));
+    // Somebody fills one of the instants that were passed over.
+    let spec = BackfillSpec {
+        job: job.id.to_string(),
+        from_ms: filled.millis(),
+        to_ms: filled.millis() + 1,
+        reprocess: Reprocess::None,
+        terms: Terms::default(),
+    };
+    rig.handle.backfill(TENANT, spec).await.unwrap();
+    rig.pass(20_000).await;
+    check(&rig, &job, ran, Verdict::Ran, None).await;
+    check(&rig, &job, filled, Verdict::Ran, None).await;
+    check(&rig, &job, skipped, Verdict::DidNotRun, Some(Reason::Paused)).await;
+    let states = State::ALL.map(|state| Keep { state, age_ms: Some(0), count: None }).to_vec();
+    let kept = u64::MAX;
+    let mut nothing = Retention { states, rollups_ms: kept, deliveries_ms: kept, skips_ms: kept, versions_ms: kept };
+    rig.pass(10_000).await;
+    while rig.store.prune(&nothing, rig.now(), 100).await.unwrap().more {}
+    for at in [ran, filled] {
+        check(&rig, &job, at, Verdict::NoLongerKept, None).await;
+        let why = rig.handle.why(TENANT, &key, at).await.unwrap();
+        assert!(why.fixes.is_empty() && why.skip.is_none(), "{why:#?}");
+    }
+    check(&rig, &job, skipped, Verdict::DidNotRun, Some(Reason::Paused)).await;
+    // Nor is anything known when the version of that time is gone too.
+    nothing.versions_ms = 0;
+    while rig.store.prune(&nothing, rig.now(), 100).await.unwrap().more {}
+    check(&rig, &job, ran, Verdict::NoLongerKept, None).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn ends_of_executions() {
-    let rig = Rig::scripted(|work| failed(work.payload.as_ref() == "1")).await;
+    let rig = Rig::scripted(|work| failed(work.definition.payload.as_ref() == "1")).await;
     let exhausted = rig.create(draft("exhausted", Schedule::None)).await;
-    let permanent = rig.create(JobDraft { payload: "2".into(), ..draft("permanent", Schedule::None) }).await;
+    let permanent = rig.create(with(draft("permanent", Schedule::None), |d| d.payload = "2".into())).await;
     let cancelled = rig.create(worker_draft("cancelled", Schedule::None)).await;
     let deleted = rig.create(worker_draft("deleted", Schedule::None)).await;
     let mut fired = Vec::new();
@@ -203,7 +245,7 @@ async fn ends_of_executions() {
         fired.push(rig.handle.run_now(TENANT, &JobKey::Id(job.id), None).await.unwrap().0);
     }
     rig.handle.cancel(TENANT, fired[2].id, Cancel { note: Some("no".into()), ..Cancel::default() }).await.unwrap();
-    rig.handle.delete(TENANT, &JobKey::Id(deleted.id), Change::default()).await.unwrap();
+    rig.handle.delete(TENANT, &JobKey::Id(deleted.id), Conditions::default()).await.unwrap();
     rig.pass(1_000).await;
     assert!(rig.pull("w-1", 10).await.is_empty());
     check(&rig, &exhausted, fired[0].fire_at, Verdict::Failed, Some(Reason::AttemptsExhausted)).await;

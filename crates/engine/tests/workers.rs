@@ -3,7 +3,7 @@
 mod rig;
 
 use campanile_engine::Cancel;
-use campanile_engine::intake::JobDraft;
+use campanile_engine::intake::Draft;
 use campanile_engine::pull::{Beat, Finishing};
 use campanile_engine::workers::{Directive, Introduction};
 use campanile_model::capacity::{Capacity, Scope};
@@ -14,7 +14,7 @@ use campanile_model::retry::{Backoff, RetryPolicy};
 use campanile_model::schedule::Schedule;
 use campanile_model::store::{Extended, JobKey};
 use campanile_model::{ExecutionId, limits};
-use rig::{Rig, TENANT, draft, every, worker_draft};
+use rig::{HANG, Rig, TENANT, draft, every, with, worker_draft};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -29,7 +29,7 @@ fn failed(retryable: bool) -> Outcome {
 }
 
 /// A job without a schedule, fired by hand.
-async fn fire(rig: &Rig, draft: JobDraft) -> ExecutionId {
+async fn fire(rig: &Rig, draft: Draft) -> ExecutionId {
     let job = rig.create(draft).await;
     rig.handle.run_now(TENANT, &JobKey::Id(job.id), None).await.unwrap().0.id
 }
@@ -49,7 +49,7 @@ async fn a_worker_claims_completes_and_repeats_its_completion() {
     let execution = fire(&rig, worker_draft("w", Schedule::None)).await;
     let pulled = rig.pull_one("w-1").await;
     assert_eq!(pulled.granted.fence.execution, execution);
-    assert_eq!((&*pulled.handler, &*pulled.granted.payload, pulled.granted.fence.attempt), ("work", "1", 1));
+    assert_eq!((&*pulled.handler, &*pulled.granted.definition.payload, pulled.granted.fence.attempt), ("work", "1", 1));
     assert_eq!(state(&rig, execution).await, State::Running, "durable before it is answered");
     assert!(rig.pull("w-2", 10).await.is_empty(), "nobody else gets it");
     let done = Finishing::Done { state: State::Succeeded, next_attempt_at: None };
@@ -83,7 +83,7 @@ async fn a_thousand_are_claimed_at_once_and_a_long_poll_waits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_worker_loses_its_execution_within_the_lease_and_a_second() {
     let rig = Rig::new().await;
-    let execution = fire(&rig, JobDraft { timeout_ms: 600_000, ..worker_draft("w", Schedule::None) }).await;
+    let execution = fire(&rig, with(worker_draft("w", Schedule::None), |d| d.timeout_ms = 600_000)).await;
     let first = rig.pull_one("w-1").await;
     rig.pass(limits::LEASE_MS - 1_000).await;
     let until = rig.now().saturating_add_ms(limits::LEASE_MS as i64);
@@ -105,7 +105,7 @@ async fn a_silent_worker_loses_its_execution_within_the_lease_and_a_second() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_overruns_its_time_is_told_and_then_loses_it() {
     let rig = Rig::new().await;
-    let execution = fire(&rig, JobDraft { timeout_ms: 40_000, ..worker_draft("w", Schedule::None) }).await;
+    let execution = fire(&rig, with(worker_draft("w", Schedule::None), |d| d.timeout_ms = 40_000)).await;
     let pulled = rig.pull_one("w-1").await;
     for _ in 0..3 {
         rig.pass(13_000).await;
@@ -125,7 +125,8 @@ async fn a_worker_that_overruns_its_time_is_told_and_then_loses_it() {
 async fn an_execution_that_kills_its_workers_is_poison() {
     let rig = Rig::new().await;
     let retry = RetryPolicy { max_attempts: 1_000, backoff: Backoff::Fixed, initial_delay_ms: 0, ..Default::default() };
-    let execution = fire(&rig, JobDraft { retry, timeout_ms: 600_000, ..worker_draft("w", Schedule::None) }).await;
+    let execution =
+        fire(&rig, with(worker_draft("w", Schedule::None), |d| (d.retry, d.timeout_ms) = (retry, 600_000))).await;
     for _ in 0..limits::LOSSES_MAX {
         rig.pull_one("w-1").await;
         rig.pass(limits::LEASE_MS + 1_100).await;
@@ -193,7 +194,7 @@ async fn cancel_in_its_three_cases() {
     rig.handle.cancel(TENANT, pending, Cancel::default()).await.unwrap();
     assert!(rig.pull("w-1", 10).await.is_empty());
     // A running one, that stops when it is asked to.
-    let running = fire(&rig, JobDraft { timeout_ms: 600_000, ..worker_draft("running", Schedule::None) }).await;
+    let running = fire(&rig, with(worker_draft("running", Schedule::None), |d| d.timeout_ms = 600_000)).await;
     let pulled = rig.pull_one("w-1").await;
     let (asked, _) = rig.handle.cancel(TENANT, running, Cancel::default()).await.unwrap();
     assert_eq!((asked.state, asked.cancel_requested_at), (State::Running, Some(rig.now())));
@@ -210,7 +211,7 @@ async fn cancel_in_its_three_cases() {
     assert!(matches!(rig.finish(&pulled, failed(true)).await, Finishing::Done { state: State::Cancelled, .. }));
     // Just after a start, workers get the time of a lease to be heard of.
     rig.pass(limits::LEASE_MS).await;
-    let deaf = fire(&rig, JobDraft { timeout_ms: 600_000, ..worker_draft("deaf", Schedule::None) }).await;
+    let deaf = fire(&rig, with(worker_draft("deaf", Schedule::None), |d| d.timeout_ms = 600_000)).await;
     let pulled = rig.pull_one("w-1").await;
     rig.handle.cancel(TENANT, deaf, Cancel { grace_ms: Some(3_000), ..Cancel::default() }).await.unwrap();
     rig.pass(2_500).await;
@@ -230,7 +231,7 @@ fn pool(slots: Option<u32>, paused: bool) -> Capacity {
 async fn pools_have_slots_and_can_be_paused() {
     let rig = Rig::new().await;
     rig.handle.put_capacity(pool(Some(2), false)).await.unwrap();
-    let job = rig.create(JobDraft { pool: "etl".into(), ..worker_draft("w", Schedule::None) }).await;
+    let job = rig.create(with(worker_draft("w", Schedule::None), |d| d.pool = "etl".into())).await;
     for _ in 0..5 {
         rig.handle.run_now(TENANT, &JobKey::Id(job.id), None).await.unwrap();
     }
@@ -250,14 +251,12 @@ async fn pools_have_slots_and_can_be_paused() {
 async fn slots_of_a_pool_hold_for_webhooks_too() {
     let rig = Rig::new().await;
     rig.handle.put_capacity(pool(Some(1), false)).await.unwrap();
-    let hang = campanile_model::action::ActionSpec {
-        kind: campanile_model::action::ActionKind::Webhook,
-        config: "hang".into(),
-    };
-    let hanging = JobDraft { pool: "etl".into(), action: hang, ..draft("hang", Schedule::None) };
+    let hang =
+        campanile_model::action::ActionSpec { kind: campanile_model::action::ActionKind::Webhook, config: HANG.into() };
+    let hanging = with(draft("hang", Schedule::None), |d| (d.pool, d.action) = ("etl".into(), hang));
     let first = fire(&rig, hanging).await;
     rig.until("the first runs", || rig.seen().len() == 1).await;
-    let second = fire(&rig, JobDraft { pool: "etl".into(), ..draft("next", Schedule::None) }).await;
+    let second = fire(&rig, with(draft("next", Schedule::None), |d| d.pool = "etl".into())).await;
     rig.pass(500).await;
     assert_eq!(state(&rig, second).await, State::Pending);
     rig.handle.cancel(TENANT, first, Cancel::default()).await.unwrap();
@@ -268,11 +267,10 @@ async fn slots_of_a_pool_hold_for_webhooks_too() {
 #[tokio::test(flavor = "multi_thread")]
 async fn long_work_never_delays_short_work() {
     let rig = Rig::new().await;
-    let hang = campanile_model::action::ActionSpec {
-        kind: campanile_model::action::ActionKind::Webhook,
-        config: "hang".into(),
-    };
-    let long = JobDraft { pool: POOL_LONG.into(), action: hang, timeout_ms: 600_000, ..draft("long", Schedule::None) };
+    let hang =
+        campanile_model::action::ActionSpec { kind: campanile_model::action::ActionKind::Webhook, config: HANG.into() };
+    let long =
+        with(draft("long", Schedule::None), |d| (d.pool, d.action, d.timeout_ms) = (POOL_LONG.into(), hang, 600_000));
     let long = rig.create(long).await;
     // Far more than there are slots.
     for _ in 0..200 {
@@ -290,13 +288,13 @@ async fn long_work_never_delays_short_work() {
 async fn priorities_are_served_in_order_with_a_share_for_the_low_ones() {
     let rig = Rig::new().await;
     for (name, priority) in [("low", Priority::Low), ("critical", Priority::Critical)] {
-        let job = rig.create(JobDraft { priority, ..worker_draft(name, Schedule::None) }).await;
+        let job = rig.create(with(worker_draft(name, Schedule::None), |d| d.priority = priority)).await;
         for _ in 0..100 {
             rig.handle.run_now(TENANT, &JobKey::Id(job.id), None).await.unwrap();
         }
     }
     rig.pass(50).await;
-    let first: Vec<_> = rig.pull("w-1", 45).await.iter().map(|p| p.granted.job_name.to_string()).collect();
+    let first: Vec<_> = rig.pull("w-1", 45).await.iter().map(|p| p.granted.definition.name.clone()).collect();
     let low = first.iter().filter(|name| *name == "low").count();
     assert!((1..=9).contains(&low), "{low} of 45");
 }
@@ -391,7 +389,7 @@ async fn the_total_time_limit_covers_all_attempts() {
         max_delay_ms: 1_000,
         total_timeout_ms: Some(5_000),
     };
-    let job = rig.create(JobDraft { retry, ..draft("total", every(3_600_000)) }).await;
+    let job = rig.create(with(draft("total", every(3_600_000)), |d| d.retry = retry)).await;
     let execution = rig.handle.run_now(TENANT, &JobKey::Id(job.id), None).await.unwrap().0.id;
     rig.pass(8_000).await;
     let dead = rig.handle.execution(TENANT, execution).await.unwrap();
@@ -417,7 +415,7 @@ async fn a_target_that_keeps_failing_is_probed_and_not_stormed() {
         max_delay_ms: 10,
         ..Default::default()
     };
-    let job = rig.create(JobDraft { retry, ..draft("storm", Schedule::None) }).await;
+    let job = rig.create(with(draft("storm", Schedule::None), |d| d.retry = retry)).await;
     for _ in 0..50 {
         rig.handle.run_now(TENANT, &JobKey::Id(job.id), None).await.unwrap();
     }
@@ -467,8 +465,12 @@ async fn a_change_finds_the_fires_that_a_clock_ahead_has_passed() {
     rig.pass(2_500).await;
     assert_eq!(rig.executions(job.id).await.len(), 1);
     rig.clock.jump(-60_000);
-    rig.replace(job.id, JobDraft { payload: "2".into(), ..draft }).await;
+    rig.replace(job.id, with(draft, |d| d.payload = "2".into())).await;
     rig.pass(28_000).await;
     let pulled = rig.pull_one("w-1").await;
-    assert_eq!((&*pulled.granted.payload, pulled.granted.fire_at), ("2", at), "by the job as it is now");
+    assert_eq!(
+        (&*pulled.granted.definition.payload, pulled.granted.fire_at),
+        ("2", at),
+        "the newer version governs it"
+    );
 }

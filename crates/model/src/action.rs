@@ -3,6 +3,7 @@
 use crate::error::FieldError;
 use crate::execution::Outcome;
 use crate::ids::{ExecutionId, JobId, TenantId};
+use crate::job::Definition;
 use crate::queue::Dispatch;
 use crate::time::Timestamp;
 use std::sync::Arc;
@@ -80,12 +81,8 @@ pub struct Work {
     pub tenant: TenantId,
     /// Of which job.
     pub job: JobId,
-    /// Its name.
-    pub job_name: Arc<str>,
-    /// What to do.
-    pub action: ActionSpec,
-    /// JSON text for the target.
-    pub payload: Arc<str>,
+    /// What to do: name, action, payload.
+    pub definition: Arc<Definition>,
     /// Which try this is, from 1.
     pub attempt: u32,
     /// How many there may be.

@@ -160,6 +160,11 @@ impl ExecutionId {
         Self(bytes)
     }
 
+    /// The instant of its fire.
+    pub fn instant(&self) -> Timestamp {
+        Timestamp::from_millis(self.0[..6].iter().fold(0, |millis, byte| millis << 8 | i64::from(*byte)))
+    }
+
     /// The sixteen bytes, as stored.
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0

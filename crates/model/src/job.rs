@@ -1,56 +1,72 @@
-//! A job: the stored definition of what is done, when, and under which policies.
+//! A job: a definition with versions, of which this is one.
 //!
 //! A job row is not written because it fired. Its `cursor` is a lower bound: every fire before it is accounted for. It
 //! may lag behind what has fired (a new owner enumerates from it, and finds existing executions by their ids) but it
 //! never leads.
+//!
+//! Reading order: `definition` (what a user may say), then `version` (what a change does, and which version governs an instant).
 
-use crate::action::ActionSpec;
+mod definition;
+pub mod version;
+
+pub use definition::*;
+
+use crate::action::ActionKind;
 use crate::catch_up::CatchUp;
-use crate::error::FieldError;
 use crate::fault::{Bug, planted};
 use crate::ids::{ExecutionId, JobId, TenantId};
-use crate::limits;
 use crate::notify::Expectation;
 use crate::overlap::Overlap;
 use crate::queue::Dispatch;
-use crate::retry::RetryPolicy;
-use crate::schedule::{Plan, Schedule};
+use crate::schedule::Plan;
 use crate::time::Timestamp;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A stored definition: schedule, action and policies.
+/// One version of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// Identity, for life.
     pub id: JobId,
     /// Owner.
     pub tenant: TenantId,
-    /// Unique among the tenant's jobs that are not deleted.
-    pub name: String,
-    /// When, as the user wrote it.
-    pub schedule: Schedule,
+    /// Grows by one with every change; what an ETag shows.
+    pub version: u32,
+    /// Active, paused or deleted.
+    pub state: JobState,
+    /// When a pause ends by itself.
+    pub paused_until: Option<Timestamp>,
+    /// When its first version was accepted.
+    pub created_at: Timestamp,
+    /// Since when this version counts: it governs the instants after this. By the store's clock, in the transaction of the change.
+    pub effective_at: Timestamp,
+    /// How far its fires are accounted for.
+    pub cursor: Cursor,
     /// When, resolved: `Plan::encode` of the schedule. Jobs with the same text share one parsed plan.
     pub plan: Arc<str>,
-    /// Bounds on the schedule.
-    pub window: Window,
-    /// Width within which this job's fires are moved by a fixed offset; 0 for none.
-    pub spread_ms: u64,
-    /// What is done.
-    pub action: ActionSpec,
     /// Whom it is done to, by `Action::target`: a worker's handler, or the origin of a URL.
     pub target: Arc<str>,
-    /// JSON text handed to the action.
-    pub payload: Arc<str>,
-    /// How it is tried again.
-    pub retry: RetryPolicy,
-    /// Time limit of one attempt.
-    pub timeout_ms: u64,
+    /// What the user said.
+    pub definition: Arc<Definition>,
+}
+
+/// What a job's fires take along from its definition, and nothing else: what the wheel keeps of millions of jobs. Mostly many
+/// jobs have the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Firing {
+    /// No fire after this.
+    pub ends_at: Option<Timestamp>,
+    /// Width within which fires are moved.
+    pub spread_ms: u64,
     /// Who goes first.
     pub priority: Priority,
     /// Which capacity executes it.
     pub pool: Arc<str>,
-    /// What happens to fires that were missed.
+    /// What is done.
+    pub action: ActionKind,
+    /// Whom it is done to.
+    pub target: Arc<str>,
+    /// What happens to missed fires.
     pub catch_up: CatchUp,
     /// What happens to runs that would overlap.
     pub overlap: Overlap,
@@ -58,52 +74,6 @@ pub struct Job {
     pub expect: Expectation,
     /// When it does not fire.
     pub blackouts: Arc<[Blackout]>,
-    /// Labels.
-    pub tags: Vec<String>,
-    /// Active, paused or deleted.
-    pub state: JobState,
-    /// When a pause ends by itself.
-    pub paused_until: Option<Timestamp>,
-    /// Grows by one with every change; what an ETag shows.
-    pub version: u32,
-    /// When it was accepted.
-    pub created_at: Timestamp,
-    /// When its current version was accepted. Executions made for an instant after this under an older version are stale.
-    pub updated_at: Timestamp,
-    /// How far its fires are accounted for.
-    pub cursor: Cursor,
-}
-
-/// Bounds on a schedule.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
-pub struct Window {
-    /// No fire before this.
-    pub starts_at: Option<Timestamp>,
-    /// No fire after this.
-    pub ends_at: Option<Timestamp>,
-    /// No more instants of the schedule than this; a skipped one counts, one while paused does not.
-    pub max_fires: Option<u32>,
-}
-
-/// A range in which a job does not fire.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Blackout {
-    /// First instant, inclusive.
-    pub from: Timestamp,
-    /// Last instant, exclusive.
-    pub to: Timestamp,
-}
-
-impl Blackout {
-    /// Whether one of `blackouts` covers `at`.
-    pub fn covers(blackouts: &[Blackout], at: Timestamp) -> bool {
-        Self::find(blackouts, at).is_some()
-    }
-
-    /// The first of `blackouts` that covers `at`.
-    pub fn find(blackouts: &[Blackout], at: Timestamp) -> Option<Blackout> {
-        blackouts.iter().copied().find(|blackout| blackout.from <= at && at < blackout.to)
-    }
 }
 
 /// How far a job's fires are accounted for: a lower bound that may lag, never lead.
@@ -125,25 +95,6 @@ pub enum JobState {
     /// It is gone for users; the row stays for its history.
     Deleted,
 }
-
-/// Who goes first.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum Priority {
-    /// First.
-    Critical,
-    /// Second.
-    High,
-    /// Where nothing is said.
-    #[default]
-    Normal,
-    /// Last, with a guaranteed share.
-    Low,
-}
-
-/// The pool of jobs that say nothing or `short`.
-pub const POOL_SHORT: &str = "short";
-/// The pool of jobs that say `long`.
-pub const POOL_LONG: &str = "long";
 
 impl JobState {
     /// All states, in the order of their codes.
@@ -169,35 +120,43 @@ impl JobState {
     }
 }
 
-impl Priority {
-    /// All priorities, first one first.
-    pub const ALL: [Priority; 4] = [Priority::Critical, Priority::High, Priority::Normal, Priority::Low];
+impl Job {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.definition.name
+    }
 
-    /// The word used in the API.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Priority::Critical => "CRITICAL",
-            Priority::High => "HIGH",
-            Priority::Normal => "NORMAL",
-            Priority::Low => "LOW",
+    /// The fixed distance by which `spread` moves this job's fires; the same on every node and after every restart.
+    pub fn spread_offset_ms(&self) -> u64 {
+        spread_offset_ms(self.id, self.definition.spread_ms)
+    }
+
+    /// What its fires take along. Of blackouts, what lies before this version is not its own: a skip for them is drawn over the whole
+    /// blackout, and would cover what ran under the version before.
+    pub fn firing(&self) -> Firing {
+        let definition = &*self.definition;
+        Firing {
+            ends_at: definition.window.ends_at,
+            spread_ms: definition.spread_ms,
+            priority: definition.priority,
+            pool: definition.pool.clone(),
+            action: definition.action.kind,
+            target: self.target.clone(),
+            catch_up: definition.catch_up,
+            overlap: definition.overlap,
+            expect: definition.expect,
+            blackouts: self.own_blackouts(),
         }
     }
 
-    /// The number used in the store; never reused.
-    pub const fn code(self) -> u8 {
-        self as u8
-    }
-
-    /// The priority with this number.
-    pub fn from_code(code: u8) -> Option<Self> {
-        Self::ALL.get(code as usize).copied()
-    }
-}
-
-impl Job {
-    /// The fixed distance by which `spread` moves this job's fires; the same on every node and after every restart.
-    pub fn spread_offset_ms(&self) -> u64 {
-        spread_offset_ms(self.id, self.spread_ms)
+    fn own_blackouts(&self) -> Arc<[Blackout]> {
+        let first = self.effective_at.saturating_add_ms(1);
+        let blackouts = &self.definition.blackouts;
+        if self.version == 1 || blackouts.iter().all(|blackout| first <= blackout.from) {
+            return blackouts.clone();
+        }
+        let own = blackouts.iter().filter(|blackout| first < blackout.to);
+        own.map(|blackout| Blackout { from: blackout.from.max(first), ..*blackout }).collect()
     }
 
     /// How an execution of this job for `fire_at` is dispatched, before its first attempt.
@@ -206,149 +165,15 @@ impl Job {
             execution,
             job: self.id,
             fire_at,
-            pool: self.pool.clone(),
+            pool: self.definition.pool.clone(),
             tenant: self.tenant,
             job_version: self.version,
             attempt: 0,
-            priority: self.priority,
-            action: self.action.kind,
+            priority: self.definition.priority,
+            action: self.definition.action.kind,
             target: self.target.clone(),
             queued_at: None,
         }
-    }
-
-    /// The cursor of a job that fires by `plan` from `from` on (exclusive): used when a job is accepted, resumed, or gets
-    /// another schedule.
-    pub fn cursor_after(&self, plan: &Plan, from: Timestamp, fires_left: Option<u32>) -> Cursor {
-        let from = match self.window.starts_at {
-            Some(start) => from.max(start.saturating_add_ms(-1)),
-            None => from,
-        };
-        let next = next_fire(plan, self.spread_offset_ms(), from);
-        let open = self.state == JobState::Active && fires_left != Some(0);
-        let next_fire_at = next.filter(|&at| open && self.window.ends_at.is_none_or(|end| at <= end));
-        Cursor { next_fire_at, fires_left }
-    }
-
-    /// Checks the bounds that do not depend on a backend. The schedule is checked by `Schedule::resolve`, the action's
-    /// config by its `Action::validate`.
-    pub fn check(&self) -> Vec<FieldError> {
-        let mut errors = Vec::new();
-        let mut check = |ok: bool, pointer: &str, code: &'static str, message: String| {
-            if !ok {
-                errors.push(FieldError::new(pointer, code, message));
-            }
-        };
-        check(is_name(&self.name), "/name", "name_invalid", name_rule("a job's name"));
-        check(is_name(&self.pool), "/pool", "pool_invalid", name_rule("a pool's name"));
-        check(
-            self.payload.len() <= limits::PAYLOAD_BYTES_MAX,
-            "/payload",
-            "payload_too_large",
-            format!("the payload has {} bytes; the limit is {}", self.payload.len(), limits::PAYLOAD_BYTES_MAX),
-        );
-        check(
-            (1..=limits::ATTEMPTS_MAX).contains(&self.retry.max_attempts),
-            "/retry_policy/max_attempts",
-            "max_attempts_invalid",
-            format!("max_attempts must be 1 to {}, got {}", limits::ATTEMPTS_MAX, self.retry.max_attempts),
-        );
-        check(
-            self.retry.max_delay_ms <= limits::BACKOFF_MS_MAX,
-            "/retry_policy/max_delay_ms",
-            "max_delay_invalid",
-            format!(
-                "max_delay_ms must be at most {} (7 days), got {}",
-                limits::BACKOFF_MS_MAX,
-                self.retry.max_delay_ms
-            ),
-        );
-        check(
-            self.retry.initial_delay_ms <= self.retry.max_delay_ms,
-            "/retry_policy/initial_delay_ms",
-            "initial_delay_invalid",
-            format!(
-                "initial_delay_ms ({}) must not exceed max_delay_ms ({})",
-                self.retry.initial_delay_ms, self.retry.max_delay_ms
-            ),
-        );
-        check(
-            (1..=limits::TIMEOUT_MS_MAX).contains(&self.timeout_ms),
-            "/timeout_ms",
-            "timeout_invalid",
-            format!("timeout_ms must be 1 to {} (a day), got {}", limits::TIMEOUT_MS_MAX, self.timeout_ms),
-        );
-        let total_ms = self.retry.total_timeout_ms;
-        check(
-            total_ms.is_none_or(|total| total >= self.timeout_ms && total <= limits::BACKOFF_MS_MAX),
-            "/retry_policy/total_timeout_ms",
-            "total_timeout_invalid",
-            format!("total_timeout_ms must be at least timeout_ms ({}) and at most 7 days", self.timeout_ms),
-        );
-        check(
-            self.catch_up.drip_ms == 0
-                || (limits::DRIP_MS_MIN..=limits::BACKOFF_MS_MAX).contains(&self.catch_up.drip_ms),
-            "/catch_up/drip_ms",
-            "drip_invalid",
-            format!("drip_ms must be 0 or {} to {} (7 days)", limits::DRIP_MS_MIN, limits::BACKOFF_MS_MAX),
-        );
-        check(
-            self.blackouts.len() <= limits::BLACKOUTS_MAX,
-            "/blackouts",
-            "blackouts_too_many",
-            format!("a job has at most {} blackouts, got {}", limits::BLACKOUTS_MAX, self.blackouts.len()),
-        );
-        for (i, blackout) in self.blackouts.iter().enumerate() {
-            check(
-                blackout.from < blackout.to,
-                &format!("/blackouts/{i}"),
-                "blackout_invalid",
-                format!("a blackout ends after it starts, got {} to {}", blackout.from, blackout.to),
-            );
-        }
-        let Expectation { start_within_ms, finish_within_ms, success_every_ms } = self.expect;
-        for (name, width) in [
-            ("start_within_ms", start_within_ms),
-            ("finish_within_ms", finish_within_ms),
-            ("success_every_ms", success_every_ms),
-        ] {
-            check(
-                width.is_none_or(|ms| (1..=400 * 86_400_000).contains(&ms)),
-                &format!("/expect/{name}"),
-                "expectation_invalid",
-                format!("{name} must be 1 ms to 400 days"),
-            );
-        }
-        check(
-            self.spread_ms <= limits::SPREAD_MS_MAX,
-            "/spread_ms",
-            "spread_invalid",
-            format!("spread_ms must be at most {} (an hour), got {}", limits::SPREAD_MS_MAX, self.spread_ms),
-        );
-        check(
-            self.tags.len() <= limits::TAGS_MAX,
-            "/tags",
-            "tags_too_many",
-            format!("a job has at most {} tags, got {}", limits::TAGS_MAX, self.tags.len()),
-        );
-        for (i, tag) in self.tags.iter().enumerate() {
-            check(
-                !tag.is_empty() && tag.len() <= limits::TAG_BYTES_MAX && !tag.contains(char::is_control),
-                &format!("/tags/{i}"),
-                "tag_invalid",
-                format!("a tag has 1 to {} bytes and no control characters", limits::TAG_BYTES_MAX),
-            );
-        }
-        if let (Some(start), Some(end)) = (self.window.starts_at, self.window.ends_at) {
-            check(start <= end, "/ends_at", "window_empty", format!("ends_at ({end}) lies before starts_at ({start})"));
-        }
-        check(
-            self.window.max_fires != Some(0),
-            "/max_fires",
-            "max_fires_invalid",
-            "max_fires must be at least 1; leave it out for no limit".into(),
-        );
-        errors
     }
 }
 
@@ -364,16 +189,8 @@ pub fn next_fire(plan: &Plan, offset_ms: u64, after: Timestamp) -> Option<Timest
     plan.next(after.saturating_add_ms(-offset)).map(|at| at.saturating_add_ms(offset))
 }
 
-fn is_name(name: &str) -> bool {
-    !name.is_empty()
-        && name.len() <= limits::NAME_BYTES_MAX
-        && !name.contains(|c: char| c.is_control() || c == '/' || c == ':')
-        && name.trim() == name
-}
-
-fn name_rule(what: &str) -> String {
-    format!(
-        "{what} has 1 to {} bytes, no blank at either end, and none of `/`, `:` or control characters",
-        limits::NAME_BYTES_MAX
-    )
+/// How many fires lie in `[from, to]` of a plan whose fires are moved by `offset_ms`; no more than `max` are counted.
+pub fn count_fires(plan: &Plan, offset_ms: u64, from: Timestamp, to: Timestamp, max: u64) -> u64 {
+    let offset = offset_ms as i64;
+    plan.count(from.saturating_add_ms(-1 - offset), to.saturating_add_ms(-offset), max)
 }

@@ -320,6 +320,14 @@ impl Plan {
         self.next(t.saturating_add_ms(-1))
     }
 
+    /// The plan of a one-off at another instant; any other plan as it is.
+    pub(crate) fn moved_to(&self, at: Timestamp) -> Plan {
+        match self.kind {
+            PlanKind::At(_) => Plan { kind: at_kind(at).unwrap_or(self.kind.clone()) },
+            _ => self.clone(),
+        }
+    }
+
     /// Whether the plan fires at most once.
     pub fn is_one_off(&self) -> bool {
         matches!(self.kind, PlanKind::At(_))

@@ -15,6 +15,7 @@ mod job;
 mod job_spec;
 mod job_create;
 mod job_edit;
+mod job_versions;
 mod exec;
 mod exec_logs;
 mod exec_cancel;

@@ -20,7 +20,7 @@ use common::cluster::{name, view_at, wait_even};
 use common::judge::{number, settle};
 use common::net::{Cut, Net};
 use common::record::{
-    Client, Nodes, Recorder, RecordingSink, SCHEMA, cancel, change, created_at, creation, dump, from_now, run,
+    Client, Nodes, Recorder, RecordingSink, SCHEMA, cancel, change, created_at, creation, dump, from_now, run, update,
 };
 use common::{Server, Signal, eventually};
 use serde_json::json;
@@ -116,18 +116,23 @@ impl Load {
             let path = ["/fast", "/fast", "/slow", "/flaky"][n % 4];
             let every_ms = [500, 1_000, 1_000][n % 3];
             let schedule = json!({ "type": "EVERY", "every_ms": every_ms, "phase_ms": 0 });
-            let question = creation(&format!("recurring-{n}"), &schedule, &sink.url(path));
+            let question = creation(&format!("recurring-{n}"), &schedule, &sink.url(&format!("{path}?0")));
             let answer = client.ask_until(&question, || false).expect("an answer");
             assert_eq!(answer.status, 201, "{answer:?}");
             answer.body["id"].as_str().expect("an id").to_owned()
         });
         let recurring: Vec<String> = recurring.collect();
+        let editor = {
+            let client = Client::new(Recorder::new(dir, "editor"), nodes.clone(), seed ^ 0xED17);
+            let (sink, is_over, jobs) = (sink.clone(), is_over.clone(), recurring.clone());
+            std::thread::spawn(move || edit(&client, &jobs, &sink, &is_over))
+        };
         let creators = (0..CREATORS).map(|n| {
             let client = Client::new(Recorder::new(dir, &format!("client-{n}")), nodes.clone(), seed ^ (n + 1) << 32);
             let (sink, is_over) = (sink.clone(), is_over.clone());
             std::thread::spawn(move || create(&client, n, &sink, &is_over))
         });
-        let threads = creators.collect();
+        let threads = creators.chain([editor]).collect();
         Self { is_over, threads, recurring, client }
     }
 
@@ -141,11 +146,35 @@ impl Load {
             self.client.read_at(&name(node), node.url(), "job", job);
         }
         for job in &self.recurring {
-            let paused = self.client.ask_until(&change("pause", job), || false).expect("an answer");
+            let paused = self.client.ask_until(&change("pause", job, None), || false).expect("an answer");
             assert_eq!(paused.status, 200, "{paused:?}");
         }
         created + self.recurring.len()
     }
+}
+
+/// Pauses, resumes and defines anew some of the jobs that fire again and again, close to their instants or not. Creates none.
+fn edit(client: &Client, jobs: &[String], sink: &RecordingSink, is_over: &AtomicBool) -> usize {
+    let over = || is_over.load(Ordering::Relaxed);
+    for k in 1.. {
+        if over() {
+            break;
+        }
+        // Every third one is left alone.
+        let n = client.random.next() as usize % jobs.len() / 3 * 3;
+        let (job, name, key) = (&jobs[n], format!("recurring-{n}"), format!("edit-{k}"));
+        let question = match client.random.next() % 4 {
+            0 => change("pause", job, Some(key)),
+            1 | 2 => change("resume", job, Some(key)),
+            _ => {
+                let schedule = json!({ "type": "EVERY", "every_ms": 500, "phase_ms": client.random.next() % 5 * 100 });
+                update((job, &name), &schedule, &sink.url(&format!("/fast?{k}")), &key)
+            }
+        };
+        drop(client.ask_until(&question, over));
+        std::thread::sleep(Duration::from_millis(client.random.next() % 200));
+    }
+    0
 }
 
 /// Creates one-offs, and a job to be run by hand; cancels some, runs some, reads some. How many were acknowledged.

@@ -9,10 +9,10 @@ pub(crate) mod pull;
 
 use campanile_client::wire::FieldProblem;
 use campanile_client::wire::input::{CatchUpInput, Faults, JobInput, Pointers, ScheduleInput, Span};
-use campanile_engine::intake::JobDraft;
+use campanile_engine::intake::Draft;
 use campanile_model::action::{ActionKind, ActionSpec};
 use campanile_model::catch_up::{CatchUp, CatchUpMode};
-use campanile_model::job::{Blackout, POOL_LONG, POOL_SHORT, Priority, Window};
+use campanile_model::job::{Blackout, Definition, POOL_LONG, POOL_SHORT, Priority, Window};
 use campanile_model::notify::Expectation;
 use campanile_model::overlap::Overlap;
 use campanile_model::retry::{Backoff, RetryPolicy};
@@ -21,7 +21,7 @@ use campanile_model::{Timestamp, limits};
 
 pub use execution::{attempt, execution, executions, log_entry, progress, skip};
 pub(crate) use job::action_whole;
-pub use job::{job, job_preview, next_fires, schedule_shown};
+pub use job::{job, job_preview, job_version, next_fires, schedule_shown};
 pub(crate) use requests::{Chosen, fingerprint_digits, instant_near, term};
 
 /// A job that takes longer than this is long.
@@ -35,18 +35,17 @@ pub struct Reader<'a> {
 
 /// The draft that was sent. Where `faults` has something about a field, the draft has a harmless value in its place, so that
 /// the engine can still look for faults in the others.
-pub fn draft(input: &JobInput, faults: &mut Faults) -> JobDraft {
+pub fn draft(input: &JobInput, faults: &mut Faults) -> Draft {
     let mut read = Reader { pointers: &input.pointers, faults };
     // Where a field was sent and is wrong, its own fault is recorded already.
     if input.name.is_none() && !read.faults.are_about(&input.pointers.sent("/name")) {
         read.refuse("/name", "name_missing", "a job needs a `name`");
     }
     let noop = || ActionSpec { kind: ActionKind::Noop, config: "{}".into() };
-    JobDraft {
+    let definition = Definition {
         name: input.name.clone().unwrap_or_else(|| "unnamed".to_owned()),
         schedule: read.schedule(&input.schedule).unwrap_or(Schedule::None),
         window: read.window(&input.schedule).unwrap_or_default(),
-        allow_past: input.schedule.allow_past,
         spread_ms: read.span("/spread_ms", &input.spread, 0).unwrap_or_default(),
         action: read.action(input).unwrap_or_else(noop),
         payload: read.payload(input).into(),
@@ -65,10 +64,10 @@ pub fn draft(input: &JobInput, faults: &mut Faults) -> JobDraft {
             .flatten()
             .unwrap_or_default(),
         expect: read.expect(input).unwrap_or_default(),
-        blackouts: read.blackouts(input),
+        blackouts: read.blackouts(input).into(),
         tags: input.tags.clone(),
-        paused: input.paused.unwrap_or_default(),
-    }
+    };
+    Draft { definition, allow_past: input.schedule.allow_past, paused: input.paused.unwrap_or_default() }
 }
 
 /// The schedule that was sent with a question, or nothing where `faults` says why.

@@ -2,6 +2,7 @@
 
 mod jobs;
 mod jobs_change;
+mod versions;
 mod runs;
 mod fires;
 mod history;
@@ -63,6 +64,9 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(jobs::get_job, jobs_change::replace_job, jobs_change::patch_job, jobs_change::delete_job))
         .routes(routes!(jobs_change::pause_job))
         .routes(routes!(jobs_change::resume_job))
+        .routes(routes!(versions::list_versions))
+        .routes(routes!(versions::get_version))
+        .routes(routes!(versions::revert_job))
         .routes(routes!(runs::run_job))
         .routes(routes!(runs::trigger_job))
         .routes(routes!(runs::execute_job))

@@ -123,6 +123,7 @@ async fn put_by_name_creates_and_then_replaces() {
     for job in [&mut before, &mut after] {
         job["version"] = Value::Null;
         job["updated_at"] = Value::Null;
+        job["effective_at"] = Value::Null;
     }
     assert_eq!(before, after);
 }
@@ -151,6 +152,97 @@ async fn a_patch_changes_only_what_it_names() {
     assert_eq!((&other["timeout_ms"], &other["catch_up"]["mode"]), (&json!(30000), &json!("NONE")));
     assert_eq!(patch(r#"{"name":null}"#).await.refusal(), (422, "name_missing".into()));
     assert_eq!(patch(r#"{"action":null}"#).await.refusal(), (422, "action_missing".into()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_version_is_shown_and_can_be_gone_back_to() {
+    let rig = Rig::manual().await;
+    let id = rig.create("a", r#","schedule":"every 1m","payload":{"n":1}"#).await;
+    let path = format!("/v1/jobs/{id}");
+    let clock = rig.clock.clone().unwrap();
+    clock.advance(1_000);
+    rig.ask(Method::PATCH, &path, &[JSON], r#"{"payload":{"n":2},"name":"b"}"#).await;
+    clock.advance(1_000);
+    rig.ask(Method::POST, &format!("{path}/pause"), &[], "").await;
+    let versions = rig.get(&format!("{path}/versions")).await.json();
+    let shown: Vec<_> = versions["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|v| (&v["version"], &v["name"], &v["state"], &v["status"]))
+        .collect();
+    let expected = [(3, "b", "PAUSED", "PAUSED"), (2, "b", "ACTIVE", "SUPERSEDED"), (1, "a", "ACTIVE", "SUPERSEDED")]
+        .map(|(version, name, state, status)| (json!(version), json!(name), json!(state), json!(status)));
+    assert_eq!(shown, expected.iter().map(|v| (&v.0, &v.1, &v.2, &v.3)).collect::<Vec<_>>());
+    let first = rig.get(&format!("{path}/versions/1")).await.json();
+    assert_eq!(
+        (&first["effective_at"], &first["ended_at"]),
+        (&json!("2026-11-16T02:00:00Z"), &json!("2026-11-16T02:00:01Z"))
+    );
+    assert_eq!((&first["payload"], &first["next_fire_at"]), (&json!({"n":1}), &Value::Null));
+    for missing in ["0", "4", "x", "99999999999"] {
+        let answer = rig.get(&format!("{path}/versions/{missing}")).await;
+        assert_eq!(answer.refusal(), (404, "version_not_found".into()), "{missing}");
+    }
+    // In pages, whose cursors are good for this job only.
+    let page = rig.get(&format!("{path}/versions?limit=2")).await.json();
+    let cursor = page["next_cursor"].as_str().unwrap();
+    let rest = rig.get(&format!("{path}/versions?limit=2&cursor={cursor}")).await.json();
+    assert_eq!((rest["data"].as_array().unwrap().len(), &rest["has_more"]), (1, &json!(false)));
+    let other = rig.create("other", "").await;
+    let foreign = rig.get(&format!("/v1/jobs/{other}/versions?cursor={cursor}")).await;
+    assert_eq!(foreign.refusal(), (400, "cursor_invalid".into()));
+
+    let revert = |body: &'static str, headers: Vec<(&'static str, &'static str)>| {
+        let (rig, path) = (&rig, format!("{path}/revert"));
+        async move { rig.ask(Method::POST, &path, &[&headers[..], &[JSON]].concat(), body).await }
+    };
+    assert_eq!(
+        revert(r#"{"version":1}"#, vec![("if-match", "\"v2\"")]).await.refusal(),
+        (412, "version_mismatch".into())
+    );
+    let key = vec![("idempotency-key", "back")];
+    let reverted = revert(r#"{"version":1}"#, key.clone()).await;
+    assert_eq!((reverted.status.as_u16(), reverted.header("etag")), (200, "\"v4\""), "{}", reverted.text);
+    let job = reverted.json();
+    assert_eq!((&job["name"], &job["payload"], &job["state"]), (&json!("a"), &json!({"n":1}), &json!("PAUSED")));
+    let again = revert(r#"{"version":1}"#, key).await;
+    assert_eq!((again.header("idempotency-replayed"), again.json()), ("true", job));
+    for (body, code) in [
+        (r#"{"version":4}"#, "version_current"),
+        (r#"{"version":9}"#, "version_unknown"),
+        (r#"{"version":0}"#, "version_invalid"),
+        ("{}", "field_missing"),
+        (r#"{"version":"one"}"#, "wrong_type"),
+    ] {
+        let answer = revert(body, vec![]).await;
+        assert_eq!((answer.status.as_u16(), &answer.json()["errors"][0]["code"]), (422, &json!(code)), "{body}");
+    }
+    // The name that it had may be somebody else's by now.
+    rig.create("b", "").await;
+    assert_eq!(revert(r#"{"version":2}"#, vec![]).await.refusal(), (409, "name_taken".into()));
+    // What was deleted is still told by its id.
+    rig.ask(Method::DELETE, &path, &[], "").await;
+    let gone = rig.get(&format!("{path}/versions")).await.json();
+    assert_eq!((&gone["data"][0]["state"], gone["data"].as_array().unwrap().len()), (&json!("DELETED"), 5));
+    assert_eq!(revert(r#"{"version":1}"#, vec![]).await.refusal(), (404, "job_not_found".into()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn secrets_come_back_with_their_version() {
+    let rig = Rig::manual().await;
+    let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    let action = format!(r#","action":{{"type":"WEBHOOK","url":"http://127.0.0.1:9/","secret":"{secret}"}}"#);
+    let made = rig.ask(Method::POST, "/v1/jobs", &[JSON], format!(r#"{{"name":"s"{action}}}"#)).await;
+    let path = format!("/v1/jobs/{}", made.json()["id"].as_str().unwrap());
+    rig.ask(Method::PATCH, &path, &[JSON], r#"{"action":{"type":"NOOP"}}"#).await;
+    let shown = rig.get(&format!("{path}/versions/1")).await;
+    assert!(shown.text.contains("whsec_***") && !shown.text.contains(secret), "{}", shown.text);
+    let reverted = rig.ask(Method::POST, &format!("{path}/revert"), &[JSON], r#"{"version":1}"#).await;
+    assert_eq!(reverted.status, 200, "{}", reverted.text);
+    let key = campanile_model::store::JobKey::Name("s".into());
+    let stored = rig.handle().reads().get_jobs(campanile_model::TenantId::DEFAULT, &[key]).await.unwrap();
+    assert!(stored[0].as_ref().unwrap().definition.action.config.contains(secret));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -382,7 +474,7 @@ async fn secrets_go_in_and_never_come_out() {
     // A patch keeps it, and what is shown of it is not taken for a new one.
     let key = campanile_model::store::JobKey::Name("signed".into());
     let stored = rig.handle().reads().get_jobs(campanile_model::TenantId::DEFAULT, &[key]).await.unwrap();
-    assert!(stored[0].as_ref().unwrap().action.config.contains(secret));
+    assert!(stored[0].as_ref().unwrap().definition.action.config.contains(secret));
     let shown = rig.get("/v1/jobs/name:signed").await.text;
     let back = rig.ask(Method::PUT, "/v1/jobs/name:signed", &[JSON], shown).await;
     assert_eq!(back.refusal(), (422, "secret_invalid".into()));

@@ -3,11 +3,10 @@
 use crate::fleet::Fleet;
 use crate::time::START;
 use crate::world::World;
-use campanile_engine::intake::{Accepted, Change, Create, JobDraft};
+use campanile_engine::intake::{Accepted, Conditions, Create, Draft};
 use campanile_model::action::{ActionKind, ActionSpec};
 use campanile_model::catch_up::{CatchUp, CatchUpMode};
-use campanile_model::job::{Job, POOL_LONG, POOL_SHORT, Priority, Window};
-use campanile_model::notify::Expectation;
+use campanile_model::job::{Definition, Job, POOL_LONG, POOL_SHORT, Priority, Window};
 use campanile_model::overlap::Overlap;
 use campanile_model::retry::{Backoff, RetryPolicy};
 use campanile_model::schedule::{DstFold, DstGap, Schedule};
@@ -19,12 +18,10 @@ use std::sync::Arc;
 /// A job as its caller knows it.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// What was asked for.
-    pub draft: JobDraft,
+    /// What was asked for first.
+    pub draft: Draft,
     /// What was answered.
     pub answer: Answer,
-    /// Whether it was to be paused, resumed or deleted.
-    pub is_moved: bool,
 }
 
 /// What a caller was told.
@@ -76,10 +73,10 @@ impl Clients {
         let (number, draft) = {
             let mut asked = self.asked.lock();
             let draft = draft(world, asked.len(), self.ends_ms);
-            asked.push(Asked { draft: draft.clone(), answer: Answer::Unknown, is_moved: false });
+            asked.push(Asked { draft: draft.clone(), answer: Answer::Unknown });
             (asked.len() - 1, draft)
         };
-        let name = draft.name.clone();
+        let name = draft.definition.name.clone();
         let answer = match handle.create(TenantId::DEFAULT, vec![Create { draft, keyed: None }]).await.pop() {
             Some(Ok(Accepted::Job(job))) => Answer::Accepted(job),
             Some(Err(error)) if error.kind() == Kind::OutcomeUnknown => Answer::Unknown,
@@ -93,31 +90,40 @@ impl Clients {
             }
         };
         if let Answer::Accepted(job) = &answer {
-            world.note("client", format_args!("created {name} as {}: {:?}", job.id, job.schedule));
+            world.note("client", format_args!("created {name} as {}: {:?}", job.id, job.definition.schedule));
         }
         self.asked.lock()[number].answer = answer;
     }
 
-    /// Gives a job another payload, pauses, resumes or deletes it. Whatever is answered, the row tells in the end.
+    /// Changes a job: what it says, when it fires, whether it fires, or all of it back. Whatever is answered, the store tells in
+    /// the end.
     async fn change(self: Arc<Self>, number: usize) {
         let world = &self.fleet.world;
         let at = (world.draw() % self.fleet.len() as u64) as usize;
         let Some(handle) = self.fleet.handle(at) else { return };
-        let (key, payload) = {
-            let asked = self.asked.lock();
-            let key = JobKey::Name(asked[number].draft.name.clone());
-            (key, JobDraft { payload: world.draw().to_string().into(), ..asked[number].draft.clone() })
-        };
-        let what = world.draw() % 10;
-        let tenant = TenantId::DEFAULT;
-        if what >= 6 {
-            self.asked.lock()[number].is_moved = true;
-        }
+        let mut draft = self.asked.lock()[number].draft.clone();
+        let key = JobKey::Name(draft.definition.name.clone());
+        // Two things at once, so that a mixture of two versions shows.
+        draft.definition.payload = world.draw().to_string().into();
+        let what = world.draw() % 20;
+        let (tenant, conditions) = (TenantId::DEFAULT, Conditions::default());
         let done = match what {
-            0..6 => handle.replace(tenant, &key, payload, Change::default()).await,
-            6 | 7 => handle.pause(tenant, &key, None, Change::default()).await,
-            8 => handle.resume(tenant, &key, Change::default()).await,
-            _ => handle.delete(tenant, &key, Change::default()).await,
+            0..4 => {
+                draft.definition.action = action(world);
+                handle.replace(tenant, &key, draft, conditions).await
+            }
+            4..9 => {
+                draft.definition.schedule = schedule(world);
+                handle.replace(tenant, &key, draft, conditions).await
+            }
+            9..12 => handle.pause(tenant, &key, None, conditions).await,
+            12..14 => {
+                let until = world.time.now().saturating_add_ms(world.between(1, 20_000) as i64);
+                handle.pause(tenant, &key, Some(until), conditions).await
+            }
+            14..17 => handle.resume(tenant, &key, conditions).await,
+            17 | 18 => handle.revert(tenant, &key, world.between(1, 4) as u32, conditions).await,
+            _ => handle.delete(tenant, &key, conditions).await,
         };
         match done {
             Ok(_) => world.note("client", format_args!("changed {key:?} by {what}")),
@@ -126,9 +132,9 @@ impl Clients {
     }
 }
 
-fn draft(world: &World, number: usize, (from_ms, to_ms): (u64, u64)) -> JobDraft {
+fn schedule(world: &World) -> Schedule {
     let of = |count: u64| world.draw() % count;
-    let schedule = match of(10) {
+    match of(10) {
         0..6 => Schedule::Every { every_ms: world.between(1, 20) * 1_000, phase_ms: of(2_000) },
         6 | 7 => Schedule::Cron {
             expression: format!("*/{} * * * * *", [5, 10, 15, 30][of(4) as usize]),
@@ -138,8 +144,18 @@ fn draft(world: &World, number: usize, (from_ms, to_ms): (u64, u64)) -> JobDraft
         },
         8 => Schedule::At { at: world.time.now().saturating_add_ms(world.between(1_000, 60_000) as i64) },
         _ => Schedule::After { delay_ms: world.between(0, 60_000) },
-    };
-    let one_off = matches!(schedule, Schedule::At { .. } | Schedule::After { .. });
+    }
+}
+
+fn action(world: &World) -> ActionSpec {
+    match world.draw() % 5 {
+        0 => ActionSpec { kind: ActionKind::Noop, config: "{}".into() },
+        target => ActionSpec { kind: ActionKind::Webhook, config: format!("\"http://target-{target}\"").into() },
+    }
+}
+
+fn draft(world: &World, number: usize, (from_ms, to_ms): (u64, u64)) -> Draft {
+    let of = |count: u64| world.draw() % count;
     let ends_at = START.saturating_add_ms(world.between(from_ms, to_ms) as i64);
     let mode = match of(10) {
         0..7 => CatchUpMode::All,
@@ -154,17 +170,11 @@ fn draft(world: &World, number: usize, (from_ms, to_ms): (u64, u64)) -> JobDraft
         8 => Overlap::BufferAll,
         _ => Overlap::TerminateOther,
     };
-    let action = match of(5) {
-        0 => ActionSpec { kind: ActionKind::Noop, config: "".into() },
-        target => ActionSpec { kind: ActionKind::Webhook, config: format!("http://target-{target}").into() },
-    };
-    JobDraft {
+    let definition = Definition {
         name: format!("job-{number}"),
-        schedule,
-        window: Window { ends_at: (!one_off).then_some(ends_at), ..Window::default() },
-        allow_past: true,
-        spread_ms: 0,
-        action,
+        schedule: schedule(world),
+        window: Window { ends_at: Some(ends_at), ..Window::default() },
+        action: action(world),
         payload: "1".into(),
         retry: RetryPolicy {
             max_attempts: 3 + of(4) as u32,
@@ -178,9 +188,7 @@ fn draft(world: &World, number: usize, (from_ms, to_ms): (u64, u64)) -> JobDraft
         pool: if of(5) == 0 { POOL_LONG.into() } else { POOL_SHORT.into() },
         catch_up: CatchUp { mode, max_age_ms: 86_400_000, drip_ms: 0 },
         overlap,
-        expect: Expectation::default(),
-        blackouts: Vec::new(),
-        tags: Vec::new(),
-        paused: false,
-    }
+        ..Definition::default()
+    };
+    Draft { definition, allow_past: true, paused: of(20) == 0 }
 }

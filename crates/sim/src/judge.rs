@@ -10,9 +10,9 @@ use campanile_model::ids::FireKind;
 use campanile_model::job::{Job, JobState, next_fire};
 use campanile_model::lifecycle::State;
 use campanile_model::schedule::Plan;
-use campanile_model::store::{ExecutionQuery, JobKey, Path, Reads, Skip, WaitingQuery};
+use campanile_model::store::{ExecutionQuery, JobKey, JobVersion, Path, Reads, Skip, WaitingQuery};
 use campanile_model::{TenantId, Timestamp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const TENANT: TenantId = TenantId::DEFAULT;
 /// More than any simulation has of anything.
@@ -37,7 +37,7 @@ pub async fn judge(world: &World, asked: &[Asked], sink: &Sink) -> (Vec<String>,
     let mut wrong = Vec::new();
     let mut executions = 0;
     for asked in asked {
-        let name = &asked.draft.name;
+        let name = &asked.draft.definition.name;
         let key = match &asked.answer {
             Answer::Accepted(job) => JobKey::Id(job.id),
             Answer::Unknown | Answer::Refused => JobKey::Name(name.clone()),
@@ -46,7 +46,7 @@ pub async fn judge(world: &World, asked: &[Asked], sink: &Sink) -> (Vec<String>,
         match (found, &asked.answer) {
             (None, Answer::Accepted(_)) => wrong.push(format!("{name} was acknowledged and is not there")),
             (Some(_), Answer::Refused) => wrong.push(format!("{name} was refused and is there")),
-            (Some(job), _) => executions += judge_job(world, asked, &job, sink, &mut wrong).await,
+            (Some(job), _) => executions += judge_job(world, &job, sink, &mut wrong).await,
             (None, _) => {}
         }
     }
@@ -57,8 +57,8 @@ pub async fn judge(world: &World, asked: &[Asked], sink: &Sink) -> (Vec<String>,
     (wrong, executions)
 }
 
-async fn judge_job(world: &World, asked: &Asked, job: &Job, sink: &Sink, wrong: &mut Vec<String>) -> usize {
-    let name = &job.name;
+async fn judge_job(world: &World, job: &Job, sink: &Sink, wrong: &mut Vec<String>) -> usize {
+    let name = job.name();
     let query = ExecutionQuery {
         tenant: TENANT,
         job: Some(job.id),
@@ -71,61 +71,111 @@ async fn judge_job(world: &World, asked: &Asked, job: &Job, sink: &Sink, wrong: 
     };
     let executions = world.store.list_executions(&query).await.map(|page| page.items).unwrap_or_default();
     let skips = world.store.list_skips(TENANT, job.id, None, ALL).await.unwrap_or_default();
-    let mut by_instant: BTreeMap<Timestamp, &Execution> = BTreeMap::new();
+    let versions =
+        world.store.list_versions(TENANT, job.id, None, ALL).await.map(|page| page.items).unwrap_or_default();
+    let mut history =
+        History { name, is_deleted: job.state == JobState::Deleted, executions: BTreeMap::new(), skips: &skips };
     for execution in &executions {
-        if by_instant.insert(execution.fire_at, execution).is_some() {
+        if history.executions.insert(execution.fire_at, execution).is_some() {
             wrong.push(format!("{name} has two executions for {}", execution.fire_at));
         }
-        judge_execution(asked, execution, sink, wrong);
+        judge_execution(execution, sink, wrong);
     }
-    let expected = expected(job);
-    for (at, execution) in &by_instant {
-        if execution.kind != FireKind::Schedule || expected.binary_search(at).is_err() {
+    let monitor = world.monitor.lock();
+    let known: Vec<u32> = monitor.versions.of(job.id).iter().map(|version| version.number).rev().collect();
+    if versions.iter().map(|version| version.job.version).collect::<Vec<_>>() != known {
+        wrong.push(format!("{name} should have the versions {known:?}"));
+    }
+    let mut expected = BTreeSet::new();
+    for version in &versions {
+        let instants = instants(version, world.time.now());
+        wrong.extend(instants.iter().filter_map(|&at| history.judge_instant(version, at)));
+        if version.job.state == JobState::Active {
+            expected.extend(instants);
+        }
+    }
+    // What else there is was made ahead by a version that was replaced, and discarded; or it began before that.
+    for (at, execution) in &history.executions {
+        let has_begun = monitor.versions.began(execution.id).is_some();
+        let is_needed = expected.contains(at) && execution.kind == FireKind::Schedule;
+        if !is_needed && !has_begun && execution.state != State::Skipped {
             wrong.push(format!("{name} has {}, which nobody expects", execution.id));
         }
     }
-    let changes_at = if job.state == JobState::Active { Timestamp::MAX } else { job.updated_at };
-    let strict = asked.draft.catch_up.mode == CatchUpMode::All && !asked.is_moved;
-    // A caller whose node's clock was ahead may have asked for an instant that is still to come.
-    let until = changes_at.min(world.time.now());
-    for at in expected.iter().filter(|&&at| at <= until) {
-        let is_skipped = skips.iter().any(|skip: &Skip| skip.from <= *at && *at <= skip.to);
-        if !by_instant.contains_key(at) && (strict || !is_skipped) {
-            wrong.push(format!("{name} has neither execution nor skip for {at}"));
-        }
+    let paused = |skip: &Skip| versions.iter().any(|version| spans(version, skip.from, skip.to));
+    for skip in skips.iter().filter(|skip| skip.reason == Reason::Paused && !paused(skip)) {
+        wrong.push(format!("{name} was not paused from {} to {}", skip.from, skip.to));
     }
     executions.len()
 }
 
-/// The instants of a job from its acceptance on.
-fn expected(job: &Job) -> Vec<Timestamp> {
-    let Ok(plan) = Plan::decode(&job.plan) else { return Vec::new() };
-    let mut after = job.created_at;
-    if plan.is_one_off() {
-        // One that lay in the past when it was accepted fires all the same.
-        after = Timestamp::from_millis(0);
+/// What came of the instants of a job.
+struct History<'a> {
+    name: &'a str,
+    is_deleted: bool,
+    executions: BTreeMap<Timestamp, &'a Execution>,
+    skips: &'a [Skip],
+}
+
+impl History<'_> {
+    /// What is wrong with what came of an instant that a version governs.
+    fn judge_instant(&self, version: &JobVersion, at: Timestamp) -> Option<String> {
+        let (name, number) = (self.name, version.job.version);
+        let covering = || self.skips.iter().filter(|skip| skip.from <= at && at <= skip.to);
+        let is_paused = version.job.state == JobState::Paused;
+        let execution = self.executions.get(&at);
+        let discarded = |execution: &&&Execution| {
+            let reasons = [Reason::StaleVersion, Reason::Paused, Reason::JobDeleted];
+            execution.state == State::Skipped && execution.reason.is_some_and(|reason| reasons.contains(&reason))
+        };
+        if let Some(ran) = execution.filter(|execution| !discarded(execution)) {
+            let covered = covering().next().filter(|_| ran.attempt > 0);
+            return covered.map(|skip| format!("{name} ran for {at}, and a skip covers it: {:?}", skip.reason));
+        }
+        // Who catches up all loses nothing while the job is there.
+        let is_strict = version.job.definition.catch_up.mode == CatchUpMode::All && !self.is_deleted && !is_paused;
+        let is_skipped = covering().next().is_some() || (self.is_deleted && execution.is_some());
+        // A pause that nobody has ended is not written down yet.
+        let is_open = is_paused && version.ended_at.is_none();
+        if is_open || (is_skipped && !is_strict) {
+            return None;
+        }
+        let came = execution.map(|execution| (execution.state, execution.reason, execution.job_version));
+        let skipped: Vec<_> = covering().map(|skip| skip.reason).collect();
+        Some(format!("{name} needs {at} under version {number}: execution {came:?}, skips {skipped:?}"))
     }
+}
+
+/// Whether a version was paused during a whole range.
+fn spans(version: &JobVersion, from: Timestamp, to: Timestamp) -> bool {
+    let ended_at = version.ended_at.unwrap_or(Timestamp::MAX);
+    version.job.state == JobState::Paused && version.job.effective_at < from && to <= ended_at
+}
+
+/// The instants that a version governs and that have come.
+fn instants(version: &JobVersion, now: Timestamp) -> Vec<Timestamp> {
+    let JobVersion { job, ended_at } = version;
+    let Some(plan) = Plan::decode(&job.plan).ok().filter(|_| job.state != JobState::Deleted) else { return Vec::new() };
+    let window_ends = job.definition.window.ends_at.unwrap_or(Timestamp::MAX);
+    let until = ended_at.unwrap_or(now).min(window_ends).min(now);
+    // One that lay in the past when it was accepted fires all the same.
+    let is_first = job.version == 1 && plan.is_one_off();
+    let mut after = if is_first { Timestamp::from_millis(0) } else { job.effective_at };
     let mut instants = Vec::new();
-    while let Some(at) = next_fire(&plan, 0, after).filter(|&at| job.window.ends_at.is_none_or(|end| at <= end)) {
+    while let Some(at) = next_fire(&plan, 0, after).filter(|&at| at <= until) {
         instants.push(at);
         after = at;
     }
     instants
 }
 
-fn judge_execution(asked: &Asked, execution: &Execution, sink: &Sink, wrong: &mut Vec<String>) {
+fn judge_execution(execution: &Execution, sink: &Sink, wrong: &mut Vec<String>) {
     let what = format!("{} of {} for {}", execution.id, execution.job_name, execution.fire_at);
     match execution.state {
         State::Succeeded if !sink.has(execution.id) => wrong.push(format!("{what} succeeded and never arrived")),
-        State::Succeeded | State::Cancelled => {}
+        State::Succeeded | State::Cancelled | State::Skipped => {}
         State::Dead if execution.attempt == 0 => wrong.push(format!("{what} is dead and was never tried")),
         State::Dead => {}
-        State::Skipped => {
-            let overlaps = [Some(Reason::OverlapForbidden), Some(Reason::OverlapReplaced)];
-            if !asked.is_moved && !overlaps.contains(&execution.reason) {
-                wrong.push(format!("{what} was skipped: {:?}", execution.reason));
-            }
-        }
         state => wrong.push(format!("{what} is {state:?} under {:?}, wakes {}", execution.worker, execution.wake_at)),
     }
 }

@@ -3,13 +3,14 @@
 //! It keeps its own small model of epochs and of the life of every execution, and knows nothing of how the store or the
 //! engine come to their answers.
 
+use crate::versions::Versions;
 use crate::world::World;
 use campanile_model::execution::AttemptOutcome;
 use campanile_model::lifecycle::{self, Event};
 use campanile_model::overlap::Overlap;
 use campanile_model::shard::{ShardFence, shard_of};
 use campanile_model::store::{
-    Applied, Claim, Claimed, Completion, CompletionOf, FireBatch, FireVerdict, Fired, Granted, Verdicts,
+    Applied, Claim, Claimed, Completion, CompletionOf, FireBatch, FireVerdict, Fired, Granted, Put, Verdicts,
 };
 use campanile_model::{ExecutionId, JobId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Monitor {
     epochs: BTreeMap<u16, u64>,
     lives: BTreeMap<ExecutionId, Life>,
-    overlaps: BTreeMap<JobId, Overlap>,
+    /// Versions of jobs.
+    pub versions: Versions,
     /// Attempts that were granted.
     granted: BTreeSet<(ExecutionId, u64)>,
 }
@@ -32,29 +34,53 @@ struct Life {
     /// The largest fence so far.
     fence: u64,
     is_over: bool,
+    fire_at: Timestamp,
+    /// The version that fired it last.
+    version: u32,
     /// How the last attempt ended: the same again, after an answer that was lost, is done.
     ended: Option<(AttemptOutcome, Timestamp)>,
 }
 
 impl Life {
-    fn new(job: JobId) -> Self {
-        Self { job, running: None, fence: 0, is_over: false, ended: None }
+    fn new(job: JobId, fire_at: Timestamp) -> Self {
+        Self { job, running: None, fence: 0, is_over: false, fire_at, version: 0, ended: None }
     }
 }
 
 impl Monitor {
-    /// What a job does about runs that would overlap.
-    pub fn knows_job(&mut self, job: JobId, overlap: Overlap) {
-        self.overlaps.insert(job, overlap);
-    }
-
     /// Whether an attempt was granted.
     pub fn was_granted(&self, execution: ExecutionId, fence: u64) -> bool {
         self.granted.contains(&(execution, fence))
     }
 
-    fn life(&mut self, execution: ExecutionId, job: JobId) -> &mut Life {
-        self.lives.entry(execution).or_insert_with(|| Life::new(job))
+    /// One that began and ended in one write: what it may not overlap with, it has ended, or it does not run.
+    fn overlapped(&mut self, (execution, job, _): (ExecutionId, JobId, Timestamp), version: u32) -> Option<String> {
+        let overlap = self.versions.definition(job, version)?.overlap;
+        let others = self.lives.iter_mut().filter(|(id, life)| life.job == job && **id != execution);
+        let mut running = others.filter(|(_, life)| life.running.is_some());
+        match overlap {
+            Overlap::Allow => None,
+            Overlap::TerminateOther => {
+                running.for_each(|(_, life)| (life.running, life.is_over) = (None, true));
+                None
+            }
+            _ => running.next().map(|(other, _)| format!("{execution} ran while {other} runs, under {overlap:?}")),
+        }
+    }
+
+    fn life(&mut self, execution: ExecutionId, job: JobId, fire_at: Timestamp) -> &mut Life {
+        self.lives.entry(execution).or_insert_with(|| Life::new(job, fire_at))
+    }
+}
+
+/// Jobs were changed: each change counts from the moment of its write.
+pub fn changed(world: &World, who: &str, puts: &[Put]) {
+    for put in puts {
+        let Put::Done(job) = put else { continue };
+        let (id, version, state) = (job.id, job.version, job.state);
+        world.note(who, format_args!("put {id} v{version} {state:?} from {}", job.effective_at));
+        let wrong = world.monitor.lock().versions.changed(job, world.time.now());
+        wrong.into_iter().for_each(|wrong| world.violated(wrong));
     }
 }
 
@@ -97,12 +123,15 @@ pub fn fired(world: &World, who: &str, batch: &FireBatch, verdict: &FireVerdict)
             if held.is_none() || held != newest {
                 wrong.push(format!("{who} fired {execution} in epoch {held:?} of {newest:?}"));
             }
-            let life = monitor.life(execution, job);
+            let life = monitor.life(execution, job, fire.dispatch.fire_at);
             if *verdict == Fired::New && life.running.is_some() {
                 wrong.push(format!("{execution} was fired again while it runs"));
             }
             if *verdict == Fired::New {
-                life.is_over = false;
+                if life.version > 0 && life.version != fire.dispatch.job_version {
+                    world.sometimes("instant taken over by a newer version");
+                }
+                (life.is_over, life.version) = (false, fire.dispatch.job_version);
             }
         }
     }
@@ -148,14 +177,20 @@ fn grant(world: &World, who: &str, error_ms: i64, claimed_at: Timestamp, granted
     if let Some(life) = granted.terminated.and_then(|other| monitor.lives.get_mut(&other)) {
         (life.running, life.is_over) = (None, true);
     }
-    let overlap = monitor.overlaps.get(&granted.job).copied().unwrap_or_default();
+    let overlap = granted.definition.overlap;
     if overlap != Overlap::Allow {
         let others = monitor.lives.iter().filter(|(id, life)| life.job == granted.job && **id != execution);
         for (other, _) in others.filter(|(_, life)| life.running.is_some()) {
             wrong.push(format!("{execution} started while {other} of the same job runs, under {overlap:?}"));
         }
     }
-    let life = monitor.life(execution, granted.job);
+    let subject = (execution, granted.job, granted.fire_at);
+    wrong.extend(monitor.versions.started(subject, granted.job_version));
+    let said = monitor.versions.definition(granted.job, granted.job_version);
+    if said != Some(&granted.definition) {
+        wrong.push(format!("{execution} is granted something else than version {} says", granted.job_version));
+    }
+    let life = monitor.life(execution, granted.job, granted.fire_at);
     if life.running.is_some() || life.is_over {
         wrong.push(format!("{who} was granted {execution} although it was {life:?}"));
     }
@@ -192,7 +227,7 @@ pub fn completed(world: &World, who: &str, completions: &[Completion], moved: &V
 
 fn complete_one(world: &World, who: &str, completion: &Completion) {
     let execution = completion.execution();
-    let mut wrong = None;
+    let (mut wrong, mut started) = (None, None);
     {
         let mut monitor = world.monitor.lock();
         let Some(life) = monitor.lives.get_mut(&execution) else {
@@ -206,13 +241,20 @@ fn complete_one(world: &World, who: &str, completion: &Completion) {
         }
         let allowed = match &completion.of {
             CompletionOf::Running(fence) => life.running == Some(fence.fence),
-            CompletionOf::Unclaimed(claim) => life.running.is_none() && claim.now >= completion.started_at,
+            CompletionOf::Unclaimed(claim) => {
+                started = Some(((execution, life.job, life.fire_at), life.version));
+                life.running.is_none() && claim.now >= completion.started_at
+            }
         };
         if !allowed || life.is_over {
             wrong = Some(format!("{who} completed {execution} ({:?}) although it was {life:?}", completion.of));
         }
         (life.running, life.ended) = (None, ended);
         life.is_over = lifecycle::target(completion.event).is_final();
+        if let Some((subject, version)) = started {
+            wrong = wrong.or(monitor.versions.started(subject, version));
+            wrong = wrong.or(monitor.overlapped(subject, version));
+        }
     }
     match completion.event {
         Event::FailRetryable => world.sometimes("attempt failed and tried again"),

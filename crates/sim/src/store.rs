@@ -16,11 +16,11 @@ use campanile_model::notify::{Broken, Delivery, Endpoint, Tried};
 use campanile_model::shard::{ShardFence, ShardId};
 use campanile_model::stats::{Rollup, StatsQuery};
 use campanile_model::store::{
-    Answer, Applied, CancelBatch, CancelVerdict, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DeadGroup,
-    Deferral, DueQuery, ExecutionPage, ExecutionQuery, Expected, Extended, Extension, FireBatch, FireVerdict, JobKey,
-    JobQuery, JobWrite, Jobs, Page, Path, PlannedJob, Pruned, Pulse, Put, Reads, Record, RecordKey, RecordQuery,
-    Records, Replay, Retention, RunningAttempt, RunningQuery, ShardOwner, Skip, StoreStatus, Stored, Verdicts, Waiting,
-    WaitingQuery,
+    Answer, Applied, CallerKey, CancelBatch, CancelVerdict, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove,
+    DeadGroup, Deferral, DueQuery, ExecutionPage, ExecutionQuery, Expected, Extended, Extension, FireBatch,
+    FireVerdict, JobKey, JobQuery, JobVersion, JobWrite, Jobs, Page, Path, PlannedJob, Pruned, Pulse, Put, Reads,
+    Record, RecordKey, RecordQuery, Records, Replay, Retention, RunningAttempt, RunningQuery, ShardOwner, Skip,
+    StoreStatus, Stored, Verdicts, Waiting, WaitingQuery,
 };
 use campanile_model::time::Timestamp;
 use std::fmt::Debug;
@@ -167,10 +167,9 @@ fn note<T: Debug>(world: &World, who: &str, verb: &str, answer: &Result<T>) {
 impl Jobs for SimStore {
     async fn put_jobs(&self, writes: Vec<JobWrite>) -> Result<Vec<Put>> {
         let s = self.world.store.clone();
-        let (world, known) = (self.world.clone(), writes.iter().map(|write| (write.job.id, write.job.overlap)));
-        let known: Vec<_> = known.collect();
-        let judge = move |_: &Vec<Put>| {
-            known.into_iter().for_each(|(job, overlap)| world.monitor.lock().knows_job(job, overlap));
+        let (world, who) = (self.world.clone(), self.process.name.clone());
+        let judge = move |puts: &Vec<Put>| {
+            monitor::changed(&world, &who, puts);
             let unheard = world.odds.lock().unheard;
             if world.chance(unheard) {
                 world.sometimes("bell not heard");
@@ -181,8 +180,8 @@ impl Jobs for SimStore {
         self.write("put_jobs", async move { s.put_jobs(writes).await }, judge).await
     }
 
-    async fn recall(&self, tenant: TenantId, scope: &str, key: &str, now: Timestamp) -> Result<Option<(u128, Answer)>> {
-        self.read("recall", self.world.store.recall(tenant, scope, key, now)).await
+    async fn recall(&self, tenant: TenantId, key: &CallerKey, now: Timestamp) -> Result<Option<(u128, Answer)>> {
+        self.read("recall", self.world.store.recall(tenant, key, now)).await
     }
 
     async fn load_resumable(&self, now: Timestamp, limit: usize) -> Result<Vec<Job>> {
@@ -332,6 +331,16 @@ impl Reads for SimStore {
 
     async fn list_jobs(&self, query: &JobQuery) -> Result<Page<Job>> {
         self.read("list_jobs", self.world.store.list_jobs(query)).await
+    }
+
+    async fn list_versions(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        before: Option<u32>,
+        limit: usize,
+    ) -> Result<Page<JobVersion>> {
+        self.read("list_versions", self.world.store.list_versions(tenant, job, before, limit)).await
     }
 
     async fn get_executions(&self, tenant: TenantId, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>> {

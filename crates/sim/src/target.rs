@@ -78,7 +78,7 @@ impl Action for Target {
     }
 
     fn target(&self, config: &str) -> String {
-        config.to_owned()
+        config.trim_matches('"').to_owned()
     }
 
     async fn run(&self, work: &Work) -> Outcome {
@@ -88,6 +88,13 @@ impl Action for Target {
         world.note("sink", format_args!("{execution} attempt {} fence {} arrives", work.attempt, work.fence));
         if !world.monitor.lock().was_granted(execution, work.fence) {
             world.violated(format!("{execution} with fence {} arrived, which nobody claimed", work.fence));
+        }
+        let said = {
+            let versions = &world.monitor.lock().versions;
+            versions.began(execution).and_then(|began| versions.definition(work.job, began).cloned())
+        };
+        if said.as_ref() != Some(&work.definition) {
+            world.violated(format!("{execution} arrived with something else than its version says"));
         }
         {
             let mut arrived = self.sink.0.lock();

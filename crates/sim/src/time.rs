@@ -27,6 +27,8 @@ struct State {
     sleeps: u64,
     /// By (when it wakes, which one).
     sleepers: BTreeMap<(u64, u64), Waker>,
+    /// That of the future that runs on this time.
+    main: Option<Waker>,
 }
 
 impl Time {
@@ -45,23 +47,29 @@ impl Time {
         Sleep { time: self.clone(), at: self.ms().saturating_add(ms), key: None }
     }
 
-    /// Moves on to the first sleepers, and wakes them.
+    /// Moves on to the first sleepers, and wakes them. It also wakes the main future: a sleeper whose task waits for something else
+    /// just now wakes nobody, and then the thread would park with the others asleep.
     fn advance(&self) {
-        let woken: Vec<Waker> = {
+        let (woken, main) = {
             let mut state = self.state.lock();
-            let Some(&(at, _)) = state.sleepers.keys().next() else { return };
+            let &(at, _) = state.sleepers.keys().next().expect("somebody sleeps: or nothing would ever happen again");
             state.now_ms = state.now_ms.max(at);
             let later = state.sleepers.split_off(&(at + 1, 0));
-            std::mem::replace(&mut state.sleepers, later).into_values().collect()
+            (std::mem::replace(&mut state.sleepers, later), state.main.clone())
         };
-        woken.into_iter().for_each(Waker::wake);
+        woken.into_values().chain(main).for_each(Waker::wake);
     }
 
     /// Runs a future, and whatever it spawns, on this time. What is left when it ends is dropped.
     pub fn run<F: Future>(self: &Arc<Self>, future: F) -> F::Output {
         let time = self.clone();
         let runtime = Builder::new_current_thread().on_thread_park(move || time.advance()).build();
-        runtime.expect("a runtime without drivers starts").block_on(future)
+        let mut future = std::pin::pin!(future);
+        let main = std::future::poll_fn(|context| {
+            self.state.lock().main = Some(context.waker().clone());
+            future.as_mut().poll(context)
+        });
+        runtime.expect("a runtime without drivers starts").block_on(main)
     }
 }
 
@@ -103,6 +111,7 @@ impl Drop for Sleep {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::stream::{FuturesUnordered, StreamExt};
 
     #[test]
     fn an_hour_passes_at_once_and_in_order() {
@@ -119,6 +128,22 @@ mod tests {
             time.sleep(3_600_001).await;
         });
         assert_eq!(*woken.lock(), [(0, 0), (5, 5), (5, 5), (3_600_000, 3_600_000)]);
+    }
+
+    #[test]
+    fn a_sleeper_that_nobody_polls_holds_nobody_up() {
+        let time = Arc::new(Time::default());
+        time.run(async {
+            let mut set = FuturesUnordered::from_iter([time.sleep(10), time.sleep(12)]);
+            tokio::select! {
+                biased;
+                _ = set.next() => panic!("the shorter one is first"),
+                () = time.sleep(1) => {}
+            }
+            // The first one wakes this future, which does not look at the set; the second one wakes nobody.
+            time.sleep(20).await;
+        });
+        assert_eq!(time.ms(), 21);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What everything in one simulation shares: time, chance, faults, the trace, and what was seen.
 
 use crate::monitor::Monitor;
+use crate::switch::NodeClock;
 use crate::time::Time;
 use campanile_model::random::{Random, SplitMix};
 use campanile_store::sqlite::SqliteStore;
@@ -72,10 +73,14 @@ struct Trace {
 impl World {
     /// A world with nothing in it.
     pub fn new(seed: u64, shown: bool) -> Arc<Self> {
+        let time = Arc::new(Time::default());
+        let store = SqliteStore::inline().expect("a database in memory opens");
+        // The store says when a change counts, and its clock is right.
+        let true_clock = NodeClock::new(time.clone(), Arc::default(), Arc::default());
         Arc::new(Self {
             seed,
-            time: Arc::new(Time::default()),
-            store: Arc::new(SqliteStore::inline().expect("a database in memory opens")),
+            store: Arc::new(store.with_clock(Arc::new(true_clock))),
+            time,
             odds: Mutex::default(),
             monitor: Mutex::default(),
             rung: Notify::new(),

@@ -52,16 +52,16 @@ async fn main() -> Result<(), Failed> {
 async fn fill(store: &SqliteStore, count: usize, executions: usize) -> Result<Vec<Job>, Failed> {
     let jobs: Vec<Job> = (0..count as u64)
         .map(|n| {
-            let mut job = g::job(n + 1);
-            job.pool = ["short", "long"][n as usize % 2].into();
-            job.target = format!("handler-{}", n % 20).into();
-            job.tags = vec![format!("team=t{}", n % 100)];
-            job.cursor.next_fire_at = Some(g::at(i64::from(u32::MAX)));
-            job
+            let job = g::job_with(n + 1, |d| {
+                d.pool = ["short", "long"][n as usize % 2].into();
+                d.tags = vec![format!("team=t{}", n % 100)];
+                d.window.starts_at = Some(g::at(i64::from(u32::MAX)));
+            });
+            Job { target: format!("handler-{}", n % 20).into(), ..job }
         })
         .collect();
     for jobs in jobs.chunks(WRITE_ITEMS_MAX) {
-        store.put_jobs(jobs.iter().cloned().map(g::create).collect()).await?;
+        store.put_jobs(jobs.iter().map(g::create).collect()).await?;
     }
     let fences = store.open_shards(&shard::all().collect::<Vec<_>>(), "example").await?;
     let mut left = executions;
@@ -214,8 +214,13 @@ async fn upkeep(store: &SqliteStore, executions: usize, jobs: usize) -> Result<(
         age_ms: Some((rounds * ROUND_MS * 9 / 10) as u64),
         count: None,
     });
-    let retention =
-        Retention { states: states.to_vec(), rollups_ms: u64::MAX, deliveries_ms: u64::MAX, skips_ms: u64::MAX };
+    let retention = Retention {
+        states: states.to_vec(),
+        rollups_ms: u64::MAX,
+        deliveries_ms: u64::MAX,
+        skips_ms: u64::MAX,
+        versions_ms: u64::MAX,
+    };
     let (begun, mut pruned, mut calls, mut longest) = (Instant::now(), 0, 0, Duration::ZERO);
     let mut waited = Duration::ZERO;
     loop {

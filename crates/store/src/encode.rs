@@ -1,12 +1,12 @@
-//! How the stores write down what has no column type of its own: schedules, tags, blackouts, histograms, modes. The same in every
-//! store, so that an installation can be copied from one to another.
+//! How the stores write down what has no column type of its own: schedules, tags, histograms. The same in every store, so that an
+//! installation can be copied from one to another. Whole definitions are in `definition`.
 
-use campanile_model::catch_up::CatchUpMode;
-use campanile_model::job::Blackout;
+use crate::definition::{decode, decode_firing};
+use campanile_model::job::{Definition, Firing};
 use campanile_model::schedule::Schedule;
 use campanile_model::stats::BUCKETS;
 use campanile_model::time::Timestamp;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Texts that many rows share (plans, pools, configs): each is allocated once per query.
@@ -16,7 +16,8 @@ pub(crate) struct Texts {
     /// The ones asked for last: neighbours mostly share theirs.
     last: [Option<Arc<str>>; 4],
     turn: usize,
-    pub(crate) no_blackouts: Arc<[Blackout]>,
+    /// What the wheel needs of definitions, by its text.
+    firings: HashMap<Box<str>, Arc<Firing>>,
 }
 
 impl Texts {
@@ -43,44 +44,23 @@ impl Texts {
         self.turn += 1;
         shared
     }
-}
 
-/// The number of a catch-up mode and its count; never reused.
-pub(crate) fn catch_up_code(mode: CatchUpMode) -> (u8, u32) {
-    match mode {
-        CatchUpMode::None => (0, 0),
-        CatchUpMode::Last => (1, 0),
-        CatchUpMode::All => (2, 0),
-        CatchUpMode::LastN(n) => (3, n),
-        CatchUpMode::Coalesced => (4, 0),
+    /// A definition, if its document can be read.
+    pub(crate) fn definition(&mut self, document: &str) -> Option<Arc<Definition>> {
+        decode(document, &mut |text| self.share(text)).map(Arc::new)
     }
-}
 
-/// Ranges of milliseconds, a line each.
-pub(crate) fn encode_blackouts(blackouts: &[Blackout]) -> String {
-    let lines: Vec<_> = blackouts.iter().map(|b| format!("{} {}", b.from.millis(), b.to.millis())).collect();
-    lines.join("\n")
-}
-
-pub(crate) fn decode_blackouts(text: &str) -> Option<Arc<[Blackout]>> {
-    let instant = |text: &str| text.parse().ok().map(Timestamp::from_millis);
-    let range = |line: &str| {
-        let (from, to) = line.split_once(' ')?;
-        Some(Blackout { from: instant(from)?, to: instant(to)? })
-    };
-    text.lines().map(range).collect()
-}
-
-/// The mode of a number and its count.
-pub(crate) fn catch_up_mode(code: u8, n: u32) -> Option<CatchUpMode> {
-    Some(match code {
-        0 => CatchUpMode::None,
-        1 => CatchUpMode::Last,
-        2 => CatchUpMode::All,
-        3 => CatchUpMode::LastN(n),
-        4 => CatchUpMode::Coalesced,
-        _ => return None,
-    })
+    /// What the wheel needs of a definition, if its text can be read: once for all jobs that have the same.
+    pub(crate) fn firing(&mut self, text: &str) -> Option<Arc<Firing>> {
+        if let Some(known) = self.firings.get(text) {
+            return Some(known.clone());
+        }
+        let firing = Arc::new(decode_firing(text, &mut |text| self.share(text))?);
+        if self.firings.len() < Self::COUNT_MAX {
+            self.firings.insert(text.into(), firing.clone());
+        }
+        Some(firing)
+    }
 }
 
 /// The counts of a histogram, as a rollup stores them: 32 bits each, little-endian, without zeros at the end.
@@ -178,15 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn blackouts_and_histograms_come_back_as_they_were_written() {
-        let blackout = |from, to| Blackout { from: Timestamp::from_millis(from), to: Timestamp::from_millis(to) };
-        for blackouts in [vec![blackout(0, 1)], vec![blackout(-5, i64::MAX), blackout(7, 9)]] {
-            assert_eq!(decode_blackouts(&encode_blackouts(&blackouts)).as_deref(), Some(&blackouts[..]));
-        }
-        assert_eq!(encode_blackouts(&[]), "");
-        for text in ["1", "1 x", "1 2 3"] {
-            assert_eq!(decode_blackouts(text), None, "{text}");
-        }
+    fn histograms_come_back_as_they_were_written() {
         let mut counts = [0; BUCKETS];
         assert_eq!(encode_histogram(&counts), [0u8; 0]);
         (counts[0], counts[7]) = (3, 1 << 20);

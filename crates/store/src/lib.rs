@@ -10,7 +10,9 @@ pub mod copy;
 
 mod core;
 mod states;
+mod clock;
 mod encode;
+mod definition;
 mod records;
 mod prefix;
 mod search;

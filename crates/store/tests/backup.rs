@@ -16,8 +16,8 @@ fn open(path: &Path) -> SqliteStore {
 }
 
 async fn put(store: &SqliteStore, numbers: std::ops::Range<u64>) {
-    let verdicts = store.put_jobs(numbers.map(|n| g::create(g::job(n))).collect()).await.unwrap();
-    assert!(verdicts.iter().all(|verdict| *verdict == Put::Done), "{verdicts:?}");
+    let verdicts = store.put_jobs(numbers.map(|n| g::create(&g::job(n))).collect()).await.unwrap();
+    assert!(verdicts.iter().all(|verdict| matches!(verdict, Put::Done(_))), "{verdicts:?}");
 }
 
 async fn count(path: &Path) -> usize {

@@ -1,7 +1,9 @@
 //! Every store against the shared suite.
 
 use campanile_store::sqlite::{Options, SqliteStore};
+use campanile_testkit::clock::ManualClock;
 use campanile_testkit::conformance::store::Fixture;
+use campanile_testkit::generate::START;
 use rusqlite::{Connection, params};
 use std::sync::Arc;
 
@@ -16,8 +18,10 @@ const PLACE: [&str; 3] = [
 fn sqlite() -> Fixture {
     let directory = tempfile::tempdir().expect("a directory for the test");
     let path = directory.path().join("campanile.db");
-    let store = Arc::new(SqliteStore::open(&Options::new(&path)).expect("a new store opens"));
-    Fixture::new(store.clone(), directory).placing(move |id, state| {
+    let clock = ManualClock::new(START);
+    let store = SqliteStore::open(&Options::new(&path)).expect("a new store opens");
+    let store = Arc::new(store.with_clock(Arc::new(clock.clone())));
+    Fixture::new(store.clone(), clock, directory).placing(move |id, state| {
         let connection = Connection::open(&path).expect("the file opens twice");
         for sql in PLACE {
             let places = connection.prepare(sql).expect("it is SQL").parameter_count();

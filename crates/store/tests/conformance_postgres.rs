@@ -4,7 +4,9 @@ mod schema;
 
 use campanile_pg::{Pool, Uuid};
 use campanile_store::postgres::PostgresStore;
+use campanile_testkit::clock::ManualClock;
 use campanile_testkit::conformance::store::Fixture;
+use campanile_testkit::generate::START;
 use schema::Schema;
 use std::sync::Arc;
 
@@ -18,8 +20,9 @@ const PLACE: &str = "
 async fn postgres() -> Fixture {
     let schema = Schema::new();
     let options = schema.options();
-    let store = PostgresStore::open(&options).await.expect("a new store opens");
-    Fixture::new(Arc::new(store), schema).placing(move |id, state| {
+    let clock = ManualClock::new(START);
+    let store = PostgresStore::open_with_clock(&options, Some(Arc::new(clock.clone()))).await;
+    Fixture::new(Arc::new(store.expect("a new store opens")), clock, schema).placing(move |id, state| {
         let options = options.clone();
         Box::pin(async move {
             let pool = Pool::new(&options).expect("a second pool opens");

@@ -38,7 +38,7 @@ impl Rig {
     async fn serve(&self, jobs: std::ops::Range<u64>) {
         let store = SqliteStore::open(&sqlite::Options::new(&self.path)).unwrap();
         store.open_shards(&shard::all().collect::<Vec<_>>(), "node:test-1").await.unwrap();
-        store.put_jobs(jobs.map(|n| g::create(g::job(n))).collect()).await.unwrap();
+        store.put_jobs(jobs.map(|n| g::create(&g::job(n))).collect()).await.unwrap();
         store.mark_zone_database("2026a").await.unwrap();
     }
 

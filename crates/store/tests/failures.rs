@@ -22,8 +22,8 @@ fn refused(directory: &Path) -> campanile_model::Error {
 }
 
 async fn put(store: &SqliteStore, numbers: std::ops::Range<u64>) -> Result<(), campanile_model::Error> {
-    let verdicts = store.put_jobs(numbers.map(|n| g::create(g::job(n))).collect()).await?;
-    assert!(verdicts.iter().all(|verdict| *verdict == Put::Done), "{verdicts:?}");
+    let verdicts = store.put_jobs(numbers.map(|n| g::create(&g::job(n))).collect()).await?;
+    assert!(verdicts.iter().all(|verdict| matches!(verdict, Put::Done(_))), "{verdicts:?}");
     Ok(())
 }
 

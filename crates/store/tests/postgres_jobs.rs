@@ -3,14 +3,16 @@
 
 mod schema;
 
-use campanile_model::execution::Reason;
 use campanile_model::ids::TenantId;
-use campanile_model::job::{Job, JobState};
+use campanile_model::job::Job;
+use campanile_model::job::version::Change;
 use campanile_model::store::{
-    Answer, ChangeSeq, Expected, Idempotency, JobKey, JobQuery, JobWrite, Jobs, Path, Put, Reads, Skip, Store,
+    Answer, CallerKey, ChangeSeq, JobKey, JobQuery, JobVersion, JobWrite, Jobs, Path, Put, Reads, Skip, Store,
 };
+use campanile_model::time::Clock;
 use campanile_store::postgres::PostgresStore;
 use campanile_store::sqlite::{self, SqliteStore};
+use campanile_testkit::clock::ManualClock;
 use campanile_testkit::generate as g;
 use schema::Schema;
 use std::collections::HashMap;
@@ -35,71 +37,72 @@ impl Dice {
 const JOBS: std::ops::Range<u64> = 0..150;
 
 /// A write of one of few jobs, names, versions and keys, so that most of them meet others.
-fn any_write(dice: &mut Dice, now: i64) -> JobWrite {
+fn any_write(dice: &mut Dice, round: u64) -> JobWrite {
     // Others after a while: those that are deleted stay so.
-    let first = now as u64 / 8 * 3;
+    let first = round / 4 * 3;
     let tenant = TenantId(1 + (dice.roll(8) == 0) as u32);
-    let version = 1 + dice.roll(3) as u32;
-    let state = [JobState::Active, JobState::Active, JobState::Paused, JobState::Deleted][dice.roll(4) as usize];
-    let job = Job {
-        tenant,
-        name: format!("name-{}", first / 9 + dice.roll(5)),
-        version,
-        state,
-        updated_at: g::at(now),
-        timeout_ms: dice.roll(1_000),
-        ..g::job(first + dice.roll(6))
+    let job = g::job_with(first + dice.roll(6), |d| {
+        (d.name, d.timeout_ms) = (format!("name-{}", first / 9 + dice.roll(5)), dice.roll(1_000));
+        d.window.max_fires = (dice.roll(4) == 0).then_some(20);
+    });
+    let write = g::create(&g::of_tenant(job, tenant));
+    let Change::Create { resolved, .. } = &write.change else { unreachable!() };
+    let change = match dice.roll(8) {
+        0..3 => write.change,
+        3 | 4 => Change::Define(resolved.clone()),
+        5 => Change::Pause((dice.roll(2) == 0).then(|| g::at((round + dice.roll(9)) as i64 * ROUND_MS))),
+        6 => Change::Resume,
+        _ => Change::Delete,
     };
-    let expected =
-        if dice.roll(2) == 0 { Expected::Absent } else { Expected::Version(version - 1 + dice.roll(2) as u32) };
-    let skip = (dice.roll(3) == 0).then(|| Skip {
-        tenant,
-        job: job.id,
-        from: g::at(0),
-        to: g::at(dice.roll(3) as i64),
-        reason: Reason::Paused,
-        recorded_at: g::at(now),
-    });
-    let idempotency = (dice.roll(4) == 0).then(|| Idempotency {
+    let expected = (dice.roll(2) == 0).then(|| 1 + dice.roll(3) as u32);
+    let key = CallerKey {
         scope: "jobs".into(),
-        key: format!("key-{}", dice.roll(8)),
+        text: format!("key-{}", dice.roll(8)),
         fingerprint: u128::from(dice.roll(2)),
-        answer: Answer { status: 201, body: format!("{now}") },
-        // Some expire within their own batch.
-        expires_at: g::at(now + dice.roll(9) as i64 - 1),
-    });
-    JobWrite { job, expected, skip, idempotency }
+    };
+    let answer = Answer { status: 201, body: format!("{round}") };
+    let write = JobWrite { change, expected, ..write };
+    if dice.roll(4) == 0 { g::with_key(write, key, answer) } else { write }
 }
 
+/// Time between two batches: some fires lie in it, and keys expire after some dozens.
+const ROUND_MS: i64 = 3_600_000;
+
 /// All that writes of jobs leave behind.
-async fn left(store: &dyn Store) -> (Vec<Option<Job>>, Vec<Vec<Job>>, Vec<Vec<Skip>>, u64, ChangeSeq) {
+async fn left(store: &dyn Store) -> (Vec<Option<Job>>, Vec<Vec<Job>>, Vec<Vec<Skip>>, Vec<JobVersion>, u64, ChangeSeq) {
     let keys: Vec<JobKey> = JOBS.map(|n| JobKey::Id(g::job(n).id)).collect();
-    let (mut jobs, mut lists, mut skips) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut jobs, mut lists, mut skips, mut versions) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for tenant in [TenantId(1), TenantId(2)] {
         jobs.extend(store.get_jobs(tenant, &keys).await.unwrap());
         let query = JobQuery { tenant: Some(tenant), limit: 1_000, ..JobQuery::default() };
         lists.push(store.list_jobs(&query).await.unwrap().items);
         for n in JOBS {
             skips.push(store.list_skips(tenant, g::job(n).id, None, 1_000).await.unwrap());
+            versions.extend(store.list_versions(tenant, g::job(n).id, None, 1_000).await.unwrap().items);
         }
     }
     let changes = store.load_changed(ChangeSeq(0), 1_000).await.unwrap();
-    let ids: Vec<_> = changes.jobs.iter().map(|job| (job.id, job.version)).collect();
+    let newest = changes.jobs.iter().filter(|job| job.ended_at.is_none());
+    let ids: Vec<_> = newest.map(|job| (job.id, job.version)).collect();
     let stored: HashMap<_, _> = jobs.iter().flatten().map(|job| (job.id, job.version)).collect();
     assert!(ids.iter().all(|(id, version)| stored[id] == *version), "{ids:?}");
-    (jobs, lists, skips, store.status().await.unwrap().jobs, changes.upto)
+    (jobs, lists, skips, versions, store.status().await.unwrap().jobs, changes.upto)
 }
 
 #[tokio::test]
 async fn any_batch_gets_the_verdicts_of_the_embedded_store() {
     let (schema, directory) = (Schema::new(), tempfile::tempdir().unwrap());
-    let postgres = open(&schema).await;
+    let clock = ManualClock::new(g::START);
+    let given: Arc<dyn Clock> = Arc::new(clock.clone());
+    let postgres = PostgresStore::open_with_clock(&schema.options(), Some(given.clone())).await.unwrap();
     let embedded = SqliteStore::open(&sqlite::Options::new(directory.path().join("campanile.db"))).unwrap();
+    let embedded = embedded.with_clock(given);
     let mut dice = Dice(7);
     let mut kinds: HashMap<std::mem::Discriminant<Put>, usize> = HashMap::new();
     for round in 0..150 {
         let size = 1 + dice.roll(12);
-        let batch: Vec<JobWrite> = (0..size).map(|n| any_write(&mut dice, round * 2 + (n > size / 2) as i64)).collect();
+        let batch: Vec<JobWrite> = (0..size).map(|_| any_write(&mut dice, round)).collect();
+        clock.set(g::at(round as i64 * ROUND_MS));
         let verdicts = postgres.put_jobs(batch.clone()).await.unwrap();
         assert_eq!(verdicts, embedded.put_jobs(batch.clone()).await.unwrap(), "round {round}: {batch:#?}");
         verdicts.iter().for_each(|verdict| *kinds.entry(std::mem::discriminant(verdict)).or_default() += 1);
@@ -114,20 +117,30 @@ async fn any_batch_gets_the_verdicts_of_the_embedded_store() {
 async fn names_are_passed_on_within_a_batch() {
     let schema = Schema::new();
     let store = open(&schema).await;
-    let (a, b) = (Job { name: "a".into(), ..g::job(1) }, Job { name: "b".into(), ..g::job(2) });
-    assert_eq!(store.put_jobs(vec![g::create(a.clone()), g::create(b.clone())]).await.unwrap(), [Put::Done, Put::Done]);
+    let (a, b) = (g::job_with(1, |d| d.name = "a".into()), g::job_with(2, |d| d.name = "b".into()));
+    let put = async |writes: Vec<JobWrite>| -> Vec<Job> {
+        let verdicts = store.put_jobs(writes).await.unwrap();
+        let written = |verdict| match verdict {
+            Put::Done(job) => *job,
+            other => panic!("{other:?}"),
+        };
+        verdicts.into_iter().map(written).collect()
+    };
+    let named =
+        |name: &str| Change::Define(g::resolved((*g::job_with(1, |d| d.name = name.into()).definition).clone(), ""));
+    let there = put(vec![g::create(&a), g::create(&b)]).await;
     // Two swap their names, by way of a third one.
-    let aside = g::change(&a, g::at(1), |job| job.name = "aside".into());
-    let b = g::change(&b, g::at(1), |job| job.name = "a".into());
-    let a = g::change(&aside.job, g::at(1), |job| job.name = "b".into());
-    assert_eq!(store.put_jobs(vec![aside, b.clone(), a.clone()]).await.unwrap(), vec![Put::Done; 3]);
+    let any = |job: &Job, change| JobWrite { expected: None, ..g::change(job, change) };
+    let (a, b) = (&there[0], &there[1]);
+    let swapped = put(vec![any(a, named("aside")), any(b, named("a")), any(a, named("b"))]).await;
     // One is deleted, and its heir has the name at once.
-    let deleted = g::change(&a.job, g::at(2), |job| job.state = JobState::Deleted);
-    let heir = Job { name: "b".into(), ..g::job(3) };
-    assert_eq!(store.put_jobs(vec![deleted.clone(), g::create(heir.clone())]).await.unwrap(), vec![Put::Done; 2]);
-    let keys = [JobKey::Name("a".into()), JobKey::Name("b".into()), JobKey::Name("aside".into()), JobKey::Id(a.job.id)];
+    let heir = g::job_with(3, |d| d.name = "b".into());
+    let last = put(vec![any(a, Change::Delete), g::create(&heir)]).await;
+    let keys = [JobKey::Name("a".into()), JobKey::Name("b".into()), JobKey::Name("aside".into()), JobKey::Id(a.id)];
     let read = store.get_jobs(TenantId::DEFAULT, &keys).await.unwrap();
-    assert_eq!(read, [Some(b.job), Some(heir), None, Some(deleted.job)]);
+    assert_eq!(read, [Some(swapped[1].clone()), Some(last[1].clone()), None, Some(last[0].clone())]);
+    let versions = store.list_versions(TenantId::DEFAULT, a.id, None, 10).await.unwrap().items;
+    assert_eq!(versions.iter().map(|v| v.job.name()).collect::<Vec<_>>(), ["b", "b", "aside", "a"]);
 }
 
 #[tokio::test]
@@ -140,12 +153,12 @@ async fn one_bad_write_does_not_fail_the_others() {
         .map(|n| {
             let (store, noise) = (store.clone(), noise.clone());
             let name = if n == 20 { noise } else { format!("job {n}") };
-            tokio::spawn(async move { store.put_jobs(vec![g::create(Job { name, ..g::job(n) })]).await })
+            tokio::spawn(async move { store.put_jobs(vec![g::create(&g::job_with(n, |d| d.name = name))]).await })
         })
         .collect();
     for (n, written) in writing.into_iter().enumerate() {
         match written.await.unwrap() {
-            Ok(verdicts) => assert!(n != 20 && verdicts == [Put::Done], "{n}: {verdicts:?}"),
+            Ok(verdicts) => assert!(n != 20 && matches!(verdicts[..], [Put::Done(_)]), "{n}: {verdicts:?}"),
             Err(error) => assert_eq!(n, 20, "{error}"),
         }
     }
@@ -156,21 +169,26 @@ async fn one_bad_write_does_not_fail_the_others() {
 async fn every_caller_gets_its_own_verdicts() {
     let schema = Schema::new();
     let store = Arc::new(open(&schema).await);
-    let taken: Vec<_> = store.put_jobs((0..50).map(|n| g::create(g::job(n))).collect()).await.unwrap();
-    assert!(taken.iter().all(|verdict| *verdict == Put::Done));
+    let taken: Vec<_> = store.put_jobs((0..50).map(|n| g::create(&g::job(n))).collect()).await.unwrap();
+    assert!(taken.iter().all(|verdict| matches!(verdict, Put::Done(_))));
     let writing: Vec<_> = (0..50u64)
         .map(|n| {
             let store = store.clone();
             // One that is new and one whose name is taken, n of each.
-            let new = (0..n).map(move |i| g::create(Job { name: format!("{n}/{i}"), ..g::job(1_000 + n * 100 + i) }));
-            let old = (0..n).map(move |i| g::create(Job { id: g::job(100_000 + n * 100 + i).id, ..g::job(n) }));
+            let named = move |i: u64| g::job_with(1_000 + n * 100 + i, |d| d.name = format!("{n}/{i}"));
+            let new = (0..n).map(move |i| g::create(&named(i)));
+            let old = (0..n).map(move |i| g::create(&Job { id: g::job(100_000 + n * 100 + i).id, ..g::job(n) }));
             let writes: Vec<_> = new.zip(old).flat_map(|(new, old)| [new, old]).collect();
             (n, tokio::spawn(async move { store.put_jobs(writes).await }))
         })
         .collect();
     for (n, written) in writing {
-        let expected = [Put::Done, Put::NameTaken { id: g::job(n).id }];
-        assert_eq!(written.await.unwrap().unwrap(), vec![expected; n as usize].concat(), "{n}");
+        let verdicts = written.await.unwrap().unwrap();
+        assert_eq!(verdicts.len(), 2 * n as usize);
+        for (i, pair) in verdicts.as_chunks::<2>().0.iter().enumerate() {
+            assert!(matches!(&pair[0], Put::Done(job) if job.name() == format!("{n}/{i}")), "{n}: {pair:?}");
+            assert_eq!(pair[1], Put::NameTaken { id: g::job(n).id });
+        }
     }
 }
 
@@ -184,7 +202,8 @@ async fn whoever_reads_changes_by_number_misses_none() {
             let store = if writer % 2 == 0 { first.clone() } else { second.clone() };
             tokio::spawn(async move {
                 for n in (0..count).filter(|n| n % 8 == writer) {
-                    assert_eq!(store.put_jobs(vec![g::create(g::job(n))]).await.unwrap(), [Put::Done]);
+                    let verdicts = store.put_jobs(vec![g::create(&g::job(n))]).await.unwrap();
+                    assert!(matches!(verdicts[..], [Put::Done(_)]));
                 }
             })
         })
@@ -222,7 +241,7 @@ async fn another_node_hears_of_written_jobs() {
     let ringing = async {
         loop {
             n += 1;
-            one.put_jobs(vec![g::create(g::job(n))]).await.unwrap();
+            one.put_jobs(vec![g::create(&g::job(n))]).await.unwrap();
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };

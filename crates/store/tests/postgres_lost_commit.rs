@@ -14,6 +14,7 @@ use campanile_pg::Target;
 use campanile_pg::tokio_postgres::Config;
 use campanile_pg::tokio_postgres::config::Host;
 use campanile_store::postgres::{Options, PostgresStore};
+use campanile_testkit::clock::ManualClock;
 use campanile_testkit::conformance::store::{DUE, Fixture, batch, lives};
 use campanile_testkit::generate as g;
 use campanile_testkit::postgres::private::PrivatePostgres;
@@ -133,8 +134,9 @@ impl Behind {
         for (name, value) in parts.into_iter().filter_map(|(name, value)| Some((name, value?))) {
             url = format!("{url} {name}='{value}'");
         }
-        let store = PostgresStore::open(&Options { url, ..options }).await.expect("a new store opens");
-        Self { store: Fixture::new(Arc::new(store), guard), armed }
+        let (clock, options) = (ManualClock::new(g::START), Options { url, ..options });
+        let store = PostgresStore::open_with_clock(&options, Some(Arc::new(clock.clone()))).await;
+        Self { store: Fixture::new(Arc::new(store.expect("a new store opens")), clock, guard), armed }
     }
 
     /// Does something whose commit is lost.
@@ -158,7 +160,11 @@ async fn a_fire_happens_once() {
         assert_eq!(fired, FireVerdict::Fired(Verdicts::of(vec![Fired::New])), "{cut:?}");
         let listed = store.list_executions(&lives::all(100)).await.unwrap().items;
         assert_eq!(listed.len(), n + 1, "{cut:?}");
-        assert_eq!(lives::counts(store).await, [(job.pool.to_string(), State::Pending, n as u64 + 1)], "{cut:?}");
+        assert_eq!(
+            lives::counts(store).await,
+            [(job.definition.pool.to_string(), State::Pending, n as u64 + 1)],
+            "{cut:?}"
+        );
         let again = store.fire(batch(fences.clone(), fires)).await.unwrap();
         assert_eq!(again, FireVerdict::Fired(Verdicts::of(vec![Fired::Exists])));
     }
@@ -179,7 +185,7 @@ async fn a_claim_happens_once() {
         assert_eq!((row.state, row.attempt, row.deliveries), (State::Running, 1, 1), "{cut:?}");
         assert_eq!(row.fence, granted.fence.fence, "{cut:?}: the answer is the row's");
         assert_eq!(store.list_attempts(TenantId::DEFAULT, id).await.unwrap().len(), 1, "{cut:?}");
-        let running = (job.pool.to_string(), State::Running, n as u64 + 1);
+        let running = (job.definition.pool.to_string(), State::Running, n as u64 + 1);
         assert_eq!(lives::counts(store).await, [running], "{cut:?}");
     }
 }
@@ -207,7 +213,7 @@ async fn a_completion_happens_once() {
         let fences: Vec<u64> =
             store.list_attempts(TenantId::DEFAULT, id).await.unwrap().iter().map(|attempt| attempt.fence).collect();
         assert_eq!(fences, [first.fence.fence, second.fence.fence], "{cut:?}");
-        let succeeded = (job.pool.to_string(), State::Succeeded, n as u64 + 1);
+        let succeeded = (job.definition.pool.to_string(), State::Succeeded, n as u64 + 1);
         assert_eq!(lives::counts(store).await, [succeeded], "{cut:?}");
     }
     assert_eq!(store.reconcile().await.unwrap(), 0, "nothing was counted twice");

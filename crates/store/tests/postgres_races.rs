@@ -17,6 +17,7 @@ use campanile_model::store::{
 };
 use campanile_model::{ExecutionId, TenantId, Timestamp};
 use campanile_store::postgres::PostgresStore;
+use campanile_testkit::clock::ManualClock;
 use campanile_testkit::conformance::store::lives::{self, Dice};
 use campanile_testkit::conformance::store::{DUE, Fixture};
 use campanile_testkit::generate as g;
@@ -31,13 +32,15 @@ const LATE: Timestamp = g::at(50_000_000);
 /// Two stores on the same schema. The first one is there for the suite's helpers.
 async fn two_nodes() -> (Fixture, [Arc<dyn Store>; 2]) {
     let schema = Schema::new();
-    let a = Arc::new(PostgresStore::open(&schema.options()).await.expect("a new store opens"));
-    let b = Arc::new(PostgresStore::open(&schema.options()).await.expect("it opens again"));
-    (Fixture::new(a.clone(), schema), [a, b])
+    let clock = ManualClock::new(g::START);
+    let open = async || PostgresStore::open_with_clock(&schema.options(), Some(Arc::new(clock.clone()))).await;
+    let a = Arc::new(open().await.expect("a new store opens"));
+    let b = Arc::new(open().await.expect("it opens again"));
+    (Fixture::new(a.clone(), clock, schema), [a, b])
 }
 
 async fn fired(store: &Fixture, jobs: &[Job], count: i64) -> Vec<ExecutionId> {
-    store.put_jobs(jobs.iter().cloned().map(g::create).collect()).await.unwrap();
+    store.put_jobs(jobs.iter().map(g::create).collect()).await.unwrap();
     let fires = jobs.iter().flat_map(|job| (0..count).map(|i| g::fire(job, DUE.saturating_add_ms(i * 1_000))));
     let fires: Vec<Fire> = fires.collect();
     store.fired(fires.clone()).await;
@@ -74,11 +77,9 @@ fn ended(granted: &Granted, event: Event, message: &str) -> Completion {
 async fn runs_do_not_overlap_across_nodes() {
     let (store, nodes) = two_nodes().await;
     let policies = Overlap::ALL.into_iter().filter(|policy| *policy != Overlap::Allow);
-    let jobs = policies.enumerate().map(|(n, overlap)| {
-        let mut job = Job { overlap, ..g::job(n as u64 + 1) };
-        job.action.kind = ActionKind::Worker;
-        job
-    });
+    let jobs = policies
+        .enumerate()
+        .map(|(n, overlap)| g::job_with(n as u64 + 1, |d| (d.overlap, d.action.kind) = (overlap, ActionKind::Worker)));
     let jobs: Vec<Job> = jobs.collect();
     let ids = fired(&store, &jobs, 60).await;
     let mut tasks = JoinSet::new();
@@ -97,7 +98,7 @@ async fn runs_do_not_overlap_across_nodes() {
                     let states = vec![State::Running];
                     let query = ExecutionQuery { job: Some(job.id), states, ..lives::all(10) };
                     let running = store.list_executions(&query).await.unwrap().items.len();
-                    assert!(running <= 1, "{running} runs of {:?}", job.overlap);
+                    assert!(running <= 1, "{running} runs of {:?}", job.definition.overlap);
                 }
                 if dice.below(3) == 0 {
                     let batch = CancelBatch { grace_ms: Some(5_000), ..g::cancel(&some[..2], LATE) };
@@ -154,7 +155,7 @@ async fn no_more_run_than_there_are_slots_across_nodes() {
         updated_at: g::at(0),
     };
     store.put_record(pool.into(), None).await.unwrap();
-    let jobs: Vec<Job> = (1..=40).map(|n| Job { pool: "narrow".into(), ..g::job(n) }).collect();
+    let jobs: Vec<Job> = (1..=40).map(|n| g::job_with(n, |d| d.pool = "narrow".into())).collect();
     let ids = fired(&store, &jobs, 10).await;
     let mut tasks = JoinSet::new();
     for n in 0..6 {
@@ -185,7 +186,7 @@ async fn no_more_run_than_there_are_slots_across_nodes() {
 async fn a_broken_watch_is_told_once() {
     let (store, nodes) = two_nodes().await;
     let expect = Expectation { start_within_ms: Some(10), ..Expectation::default() };
-    let jobs: Vec<Job> = (1..=30).map(|n| Job { expect, ..g::job(n) }).collect();
+    let jobs: Vec<Job> = (1..=30).map(|n| g::job_with(n, |d| d.expect = expect)).collect();
     let ids = fired(&store, &jobs, 10).await;
     let mut tasks = JoinSet::new();
     for n in 0..4 {

@@ -6,6 +6,7 @@ use campanile_model::execution::{AttemptError, AttemptOutcome};
 use campanile_model::ids::ExecutionId;
 use campanile_model::job::Job;
 use campanile_model::lifecycle::{Event, State};
+use campanile_model::schedule::Schedule;
 use campanile_model::shard::{self, ShardFence};
 use campanile_model::stats::{StatsQuery, Tally};
 use campanile_model::store::{
@@ -38,8 +39,8 @@ impl Scene {
         let store = Arc::new(PostgresStore::open(&options).await.unwrap());
         let pool = Pool::new(&options).unwrap();
         let today = number(&pool, "SELECT floor(extract(epoch FROM now()) / 86400)::int8").await * DAY_MS;
-        let jobs: Vec<Job> = (1..=4).map(g::job).map(|job| with_cursor(job, Some(Timestamp::MAX))).collect();
-        store.put_jobs(jobs.iter().cloned().map(g::create).collect()).await.unwrap();
+        let jobs: Vec<Job> = (1..=4).map(|n| g::job_with(n, |d| d.schedule = Schedule::None)).collect();
+        store.put_jobs(jobs.iter().map(g::create).collect()).await.unwrap();
         let fences = store.open_shards(&shard::all().collect::<Vec<_>>(), "test").await.unwrap().into();
         Self { store, pool, jobs, fences, today: Timestamp::from_millis(today) }
     }
@@ -117,12 +118,6 @@ impl Scene {
     }
 }
 
-fn with_cursor(job: Job, next_fire_at: Option<Timestamp>) -> Job {
-    let mut job = job;
-    job.cursor.next_fire_at = next_fire_at;
-    job
-}
-
 async fn number(pool: &Pool, sql: &str) -> i64 {
     pool.query(sql, &[]).await.unwrap()[0].get(0)
 }
@@ -133,7 +128,13 @@ fn keep_days(days: u64, but: &[(State, Option<u64>)]) -> Retention {
     let states = State::ALL.into_iter().filter(|state| state.is_final());
     let states = states.map(|state| Keep { state, age_ms: age(state).map(|days| days * DAY_MS as u64), count: None });
     let forever = u64::MAX;
-    Retention { states: states.collect(), rollups_ms: forever, deliveries_ms: forever, skips_ms: forever }
+    Retention {
+        states: states.collect(),
+        rollups_ms: forever,
+        deliveries_ms: forever,
+        skips_ms: forever,
+        versions_ms: forever,
+    }
 }
 
 #[tokio::test]

@@ -6,16 +6,18 @@ use campanile_model::action::{ActionKind, ActionSpec};
 use campanile_model::catch_up::{CatchUp, CatchUpMode};
 use campanile_model::execution::AttemptOutcome;
 use campanile_model::ids::{ExecutionId, FireKind, JobId, TenantId};
-use campanile_model::job::{Blackout, Cursor, Job, JobState, POOL_SHORT, Priority, Window};
+pub use campanile_model::job::version::Change;
+use campanile_model::job::version::{self, Resolved};
+use campanile_model::job::{Blackout, Definition, Job, JobState, Priority, Window};
 use campanile_model::lifecycle::Event;
 use campanile_model::notify::Expectation;
 use campanile_model::overlap::Overlap;
 use campanile_model::queue::Dispatch;
 use campanile_model::retry::{Backoff, RetryPolicy};
-use campanile_model::schedule::{DstFold, DstGap, Schedule};
+use campanile_model::schedule::{DstFold, DstGap, HashSeed, Plan, Schedule};
 use campanile_model::store::{
-    AttemptFence, CancelBatch, CancelTarget, Claim, Completion, CompletionOf, Expected, Extension, Fire, Granted,
-    Idempotency, JobWrite, Lease,
+    Answer, AttemptFence, CallerKey, CancelBatch, CancelTarget, Claim, Completion, CompletionOf, Extension, Fire,
+    Granted, JobWrite, Keyed, Lease,
 };
 use campanile_model::time::Timestamp;
 use proptest::prelude::*;
@@ -29,54 +31,64 @@ pub const fn at(ms: i64) -> Timestamp {
     START.saturating_add_ms(ms)
 }
 
-/// Job number `n`: active, accepted at `START`, a noop every minute, first due a minute after `START`.
+/// Job number `n` in its first version: active, accepted at `START`, a noop every minute, first due a minute after `START`.
 pub fn job(n: u64) -> Job {
-    Job {
-        id: JobId::new(START, (n >> 40) as u16, n),
-        tenant: TenantId::DEFAULT,
+    job_with(n, |_| ())
+}
+
+/// The same with something else in its definition. Its plan and its cursor follow from the schedule.
+pub fn job_with(n: u64, define: impl FnOnce(&mut Definition)) -> Job {
+    let mut definition = Definition {
         name: format!("job-{n:09}"),
         schedule: Schedule::Every { every_ms: 60_000, phase_ms: 0 },
-        plan: "every 60000+0".into(),
-        window: Window::default(),
-        spread_ms: 0,
-        action: ActionSpec { kind: ActionKind::Noop, config: "{}".into() },
-        target: "".into(),
-        payload: "null".into(),
-        retry: RetryPolicy::default(),
-        timeout_ms: 30_000,
-        priority: Priority::Normal,
-        pool: POOL_SHORT.into(),
-        catch_up: CatchUp::default(),
-        overlap: Overlap::default(),
-        expect: Expectation::default(),
-        blackouts: Arc::new([]),
-        tags: Vec::new(),
-        state: JobState::Active,
-        paused_until: None,
-        version: 1,
-        created_at: START,
-        updated_at: START,
-        cursor: Cursor { next_fire_at: Some(at(60_000)), fires_left: None },
-    }
+        ..Definition::default()
+    };
+    define(&mut definition);
+    let id = JobId::new(START, (n >> 40) as u16, n);
+    version::create(id, TenantId::DEFAULT, &resolved(definition, ""), false, START)
 }
 
-/// A write that creates a job.
-pub fn create(job: Job) -> JobWrite {
-    JobWrite { job, expected: Expected::Absent, skip: None, idempotency: None }
+/// The same job of another tenant.
+pub fn of_tenant(job: Job, tenant: TenantId) -> Job {
+    Job { tenant, ..job }
 }
 
-/// A write that changes a job: the next version, accepted at `now`.
-pub fn change(job: &Job, now: Timestamp, change: impl FnOnce(&mut Job)) -> JobWrite {
-    let mut next = job.clone();
-    next.version += 1;
-    next.updated_at = now;
-    change(&mut next);
-    JobWrite { job: next, expected: Expected::Version(job.version), skip: None, idempotency: None }
+/// A definition with what follows from it. An instant in the past is allowed: it means at once.
+pub fn resolved(definition: Definition, target: &str) -> Resolved {
+    let seed = HashSeed { tenant: TenantId::DEFAULT_NAME, job: &definition.name };
+    let plan = definition.schedule.resolve(seed, START).expect("the schedules of tests can be resolved");
+    Resolved { definition: definition.into(), plan, target: target.into(), allow_past: true, kept: false }
 }
 
-/// The same write under a caller's key.
-pub fn with_key(mut write: JobWrite, key: Idempotency) -> JobWrite {
-    write.idempotency = Some(key);
+/// A write that creates a job as this one was created; what says nothing about its definition is not looked at.
+pub fn create(job: &Job) -> JobWrite {
+    let plan = Plan::decode(&job.plan).expect("the plans of tests can be read");
+    let (definition, target) = (job.definition.clone(), job.target.clone());
+    let resolved = Resolved { definition, plan, target, allow_past: false, kept: true };
+    let change = Change::Create { resolved, paused: job.state == JobState::Paused };
+    JobWrite { id: job.id, tenant: job.tenant, change, expected: None, keyed: None }
+}
+
+/// A write that changes a job in this version.
+pub fn change(job: &Job, change: Change) -> JobWrite {
+    JobWrite { id: job.id, tenant: job.tenant, change, expected: Some(job.version), keyed: None }
+}
+
+/// Another definition of a job; its target stays.
+pub fn define(job: &Job, define: impl FnOnce(&mut Definition)) -> Change {
+    let mut definition = (*job.definition).clone();
+    define(&mut definition);
+    Change::Define(resolved(definition, &job.target))
+}
+
+/// The next version of a job, as `change` makes it at `now`; nothing is written.
+pub fn changed(job: &Job, by: &Change, now: Timestamp) -> Job {
+    version::change(job, None, by, now).job
+}
+
+/// The same write under a caller's key, with the answer that it gets.
+pub fn with_key(mut write: JobWrite, key: CallerKey, answer: Answer) -> JobWrite {
+    write.keyed = Some(Keyed { key, render: Arc::new(move |_| answer.clone()) });
     write
 }
 
@@ -91,9 +103,9 @@ pub fn fire(job: &Job, fire_at: Timestamp) -> Fire {
         dispatch: dispatch(job, fire_at),
         kind: FireKind::Schedule,
         wake_at: fire_at,
-        overlap: job.overlap,
+        overlap: job.definition.overlap,
         covers_from: None,
-        expect: job.expect,
+        expect: job.definition.expect,
     }
 }
 
@@ -107,7 +119,7 @@ pub fn manual_fire(job: &Job, fire_at: Timestamp, key: &str) -> Fire {
 /// The lease of the claims made here, beyond the job's timeout.
 pub const LEASE_MS: u64 = 10_000;
 
-/// A claim by an external worker, after `attempt` tries.
+/// A claim by an external worker of what the first version fired, after `attempt` tries.
 pub fn claim(execution: ExecutionId, attempt: u32, now: Timestamp) -> Claim {
     claim_by(execution, attempt, now, "worker-1")
 }
@@ -115,7 +127,7 @@ pub fn claim(execution: ExecutionId, attempt: u32, now: Timestamp) -> Claim {
 /// The same by somebody.
 pub fn claim_by(execution: ExecutionId, attempt: u32, now: Timestamp, worker: &str) -> Claim {
     let lease = Lease::BeyondTimeout(LEASE_MS);
-    Claim { execution, attempt, worker: Arc::from(worker), now, lease, queued_at: None }
+    Claim { execution, job_version: 1, attempt, worker: Arc::from(worker), now, lease, queued_at: None }
 }
 
 /// A completion of a granted attempt.
@@ -187,52 +199,48 @@ pub fn cancel(executions: &[ExecutionId], now: Timestamp) -> CancelBatch {
     }
 }
 
-/// Jobs with anything that a store must bring back: extremes, odd characters, empty and large texts. The names of two
-/// of them may be equal; number them where that matters.
-pub fn any_job() -> impl Strategy<Value = Job> {
+/// Definitions with anything that a store must bring back: extremes, odd characters, empty and large texts. The names of two of them
+/// may be equal; number them where that matters.
+pub fn any_definition() -> impl Strategy<Value = Definition> {
+    const HOUR: u64 = 3_600_000;
+    let cron = (0..60u8, 0..24u8, 0..3usize, 0..3usize).prop_map(|(minute, hour, gap, fold)| Schedule::Cron {
+        expression: format!(" {minute} {hour} * *\t* "),
+        zone: "Europe/Berlin".into(),
+        dst_gap: [DstGap::NextValid, DstGap::Shift, DstGap::Skip][gap],
+        dst_fold: [DstFold::First, DstFold::Second, DstFold::Both][fold],
+    });
     let schedule = prop_oneof![
-        ("[ -~]{0,40}", "[A-Za-z_/]{1,30}", 0..3usize, 0..3usize).prop_map(|(expression, zone, gap, fold)| {
-            Schedule::Cron {
-                expression,
-                zone,
-                dst_gap: [DstGap::NextValid, DstGap::Shift, DstGap::Skip][gap],
-                dst_fold: [DstFold::First, DstFold::Second, DstFold::Both][fold],
-            }
-        }),
-        (any::<u64>(), any::<u64>()).prop_map(|(every_ms, phase_ms)| Schedule::Every { every_ms, phase_ms }),
-        any::<i64>().prop_map(|at| Schedule::At { at: Timestamp::from_millis(at) }),
-        any::<u64>().prop_map(|delay_ms| Schedule::After { delay_ms }),
+        cron,
+        (2..HOUR, 0..2u64).prop_map(|(every_ms, phase_ms)| Schedule::Every { every_ms, phase_ms }),
+        (0..HOUR as i64).prop_map(|ms| Schedule::At { at: at(ms) }),
+        (0..HOUR).prop_map(|delay_ms| Schedule::After { delay_ms }),
         Just(Schedule::None),
     ];
     let instants = || proptest::option::of(any::<i64>().prop_map(Timestamp::from_millis));
-    let texts = (any::<String>(), any::<String>(), any::<String>(), "[^/:\\pC]{1,60}", "[a-z]{1,20}");
-    let bounds = (instants(), instants(), instants(), any::<Option<u32>>(), any::<Option<u32>>());
+    let texts = (any_json(), any_json(), "[^/:\\pC]{1,60}", "[a-z]{1,20}");
+    let bounds = (instants(), instants(), any::<Option<u32>>());
     let policies = (0..3usize, any::<[u64; 6]>(), 0..5usize, any::<u32>(), 1..1_000u32);
-    let expectations = (any::<[Option<u64>; 4]>(), 0..Overlap::ALL.len(), instants(), any::<String>());
+    let expectations = (any::<[Option<u64>; 4]>(), 0..Overlap::ALL.len());
     let blackouts = proptest::collection::vec(any::<[i64; 2]>(), 0..3);
-    let rest =
-        (any::<u64>(), 0..4usize, 0..3usize, proptest::collection::vec("[^\\pC]{1,20}", 0..5), any::<[i64; 2]>());
+    let rest = (0..4usize, 0..3usize, proptest::collection::vec("[^\\pC]{1,20}", 0..5));
     let all = (schedule, texts, bounds, policies, rest, expectations, blackouts);
     all.prop_map(|(schedule, texts, bounds, policies, rest, expectations, blackouts)| {
-        let (plan, config, payload, name, pool) = texts;
-        let (starts_at, ends_at, next_fire_at, max_fires, fires_left) = bounds;
+        let (config, payload, name, pool) = texts;
+        let (starts_at, ends_at, max_fires) = bounds;
         let (backoff, widths, mode, n, max_attempts) = policies;
         let [spread_ms, initial_delay_ms, max_delay_ms, timeout_ms, max_age_ms, drip_ms] = widths;
-        let ([start_within_ms, finish_within_ms, success_every_ms, total_timeout_ms], overlap, paused_until, target) =
-            expectations;
-        let blackout =
-            |[from, to]: [i64; 2]| Blackout { from: Timestamp::from_millis(from), to: Timestamp::from_millis(to) };
-        let (random, priority, action, tags, [created_at, updated_at]) = rest;
-        Job {
-            id: JobId::new(START, 0, random),
+        let ([start_within_ms, finish_within_ms, success_every_ms, total_timeout_ms], overlap) = expectations;
+        let instant = Timestamp::from_millis;
+        let (priority, action, tags) = rest;
+        let modes =
+            [CatchUpMode::None, CatchUpMode::Last, CatchUpMode::All, CatchUpMode::LastN(n), CatchUpMode::Coalesced];
+        Definition {
             name,
             schedule,
-            plan: plan.into(),
             window: Window { starts_at, ends_at, max_fires },
-            spread_ms,
+            spread_ms: spread_ms % HOUR,
             action: ActionSpec { kind: ActionKind::ALL[action], config: config.into() },
             payload: payload.into(),
-            target: target.into(),
             retry: RetryPolicy {
                 max_attempts,
                 backoff: Backoff::ALL[backoff],
@@ -243,26 +251,29 @@ pub fn any_job() -> impl Strategy<Value = Job> {
             timeout_ms,
             priority: Priority::ALL[priority],
             pool: pool.into(),
-            catch_up: CatchUp {
-                mode: [
-                    CatchUpMode::None,
-                    CatchUpMode::Last,
-                    CatchUpMode::All,
-                    CatchUpMode::LastN(n),
-                    CatchUpMode::Coalesced,
-                ][mode],
-                max_age_ms,
-                drip_ms,
-            },
+            catch_up: CatchUp { mode: modes[mode], max_age_ms, drip_ms },
             overlap: Overlap::ALL[overlap],
             expect: Expectation { start_within_ms, finish_within_ms, success_every_ms },
-            blackouts: blackouts.into_iter().map(blackout).collect(),
-            paused_until,
+            blackouts: blackouts.iter().map(|[from, to]| Blackout { from: instant(*from), to: instant(*to) }).collect(),
             tags,
-            created_at: Timestamp::from_millis(created_at),
-            updated_at: Timestamp::from_millis(updated_at),
-            cursor: Cursor { next_fire_at, fires_left },
-            ..job(random)
         }
+    })
+}
+
+/// JSON text: a string of anything, a number with many digits, or a nested object.
+fn any_json() -> impl Strategy<Value = String> {
+    let string = any::<String>().prop_map(|text| {
+        let escaped: String = text.chars().map(|c| format!("\\u{:04x}", u32::from(c) & 0xd7ff)).collect();
+        format!("\"{escaped}\"")
+    });
+    let plain = "[^\\pC\"\\\\]{0,40}".prop_map(|text| format!("{{\"{text}\":[null,1.50e300,\"{text}\"]}}"));
+    prop_oneof![string, plain, any::<u128>().prop_map(|n| n.to_string())]
+}
+
+/// Jobs with any definition and any target, accepted at `START`.
+pub fn any_job() -> impl Strategy<Value = Job> {
+    (any_definition(), any::<u64>(), any::<String>(), any::<bool>()).prop_map(|(definition, n, target, paused)| {
+        let (id, resolved) = (JobId::new(START, 0, n), resolved(definition, &target));
+        version::create(id, TenantId::DEFAULT, &resolved, paused, START)
     })
 }

@@ -18,7 +18,7 @@ pub(super) struct Request {
 pub(super) fn build(target: &Target, work: &Work, now: Timestamp, defaults: &[Secret]) -> Request {
     let body = target.has_body().then(|| match &target.body {
         Some(body) => body.get().to_owned(),
-        None => work.payload.as_ref().to_owned(),
+        None => work.definition.payload.as_ref().to_owned(),
     });
     let mut headers = HeaderMap::with_capacity(16 + target.headers.len());
     if body.is_some() {
@@ -35,7 +35,7 @@ pub(super) fn build(target: &Target, work: &Work, now: Timestamp, defaults: &[Se
     set("idempotency-key", &id);
     set("x-fence-token", &work.fence.to_string());
     set("x-job-id", &work.job.to_string());
-    set("x-job-name", &percent_encode(&work.job_name));
+    set("x-job-name", &percent_encode(&work.definition.name));
     set("x-attempt", &work.attempt.to_string());
     set("x-max-attempts", &work.max_attempts.to_string());
     set("x-scheduled-at", &work.fire_at.to_string());

@@ -22,8 +22,8 @@ use std::collections::BTreeMap;
 pub use job::{ActionInput, BlackoutInput, CatchUpInput, ExpectInput, JobInput, RetryInput, ScheduleInput};
 pub use reader::Span;
 pub use requests::{
-    BackfillInput, CancelInput, DiscardInput, EndpointInput, PauseInput, PoolInput, RateInput, ReplayInput, Selection,
-    TargetInput,
+    BackfillInput, CancelInput, DiscardInput, EndpointInput, PauseInput, PoolInput, RateInput, ReplayInput,
+    RevertInput, Selection, TargetInput,
 };
 
 /// Faults collected at most; a request with more is wrong enough.

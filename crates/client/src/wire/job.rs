@@ -153,6 +153,14 @@ pub struct PauseRequest {
     pub until: Option<String>,
 }
 
+/// Which version a job goes back to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RevertRequest {
+    /// The version whose definition the job gets; it becomes a new version.
+    #[schema(example = 3)]
+    pub version: u32,
+}
+
 /// A job, as shown.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Job {
@@ -168,7 +176,7 @@ pub struct Job {
     /// `ACTIVE`, `PAUSED` or `DELETED`.
     pub state: String,
     /// The state and the schedule in one word: `SCHEDULED`, `PAUSED`, `COMPLETED` (no fire is left), `MANUAL` (there
-    /// never was one) or `CANCELLED` (deleted).
+    /// never was one), `CANCELLED` (deleted), or `SUPERSEDED` (an earlier version).
     pub status: String,
     /// When.
     pub schedule: Schedule,
@@ -220,8 +228,14 @@ pub struct Job {
     pub version: u32,
     /// When it was accepted.
     pub created_at: String,
-    /// When its current version was accepted.
+    /// Since when this version counts: it governs the instants after this. The store's clock, when the change was written.
+    #[serde(default)]
+    pub effective_at: String,
+    /// The same as `effective_at`.
     pub updated_at: String,
+    /// The last instant that this version governs, where another one has followed it; only in lists of versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<String>,
     /// The next five fires; only on a dry run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_fires: Option<Vec<Fire>>,

@@ -7,7 +7,8 @@ use utoipa::ToSchema;
 /// What became of a job at an instant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Why {
-    /// `RAN`, `RUNNING`, `FAILED`, `WAITING`, `DID_NOT_RUN` or `WILL_RUN`.
+    /// `RAN`, `RUNNING`, `FAILED`, `WAITING`, `DID_NOT_RUN`, `WILL_RUN`, or `NO_LONGER_KEPT` (it ran, or nobody
+    /// knows any more).
     #[schema(example = "DID_NOT_RUN")]
     pub verdict: String,
     /// Why, where it did not simply run.

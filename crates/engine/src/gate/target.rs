@@ -29,7 +29,8 @@ pub(super) struct Target {
     limited: bool,
     running: HashSet<ExecutionId>,
     line: VecDeque<Dispatch>,
-    waiting: HashSet<ExecutionId>,
+    /// Who is in the line, and fired by which version.
+    waiting: HashMap<ExecutionId, u32>,
     /// Called from the line and not back yet: each has a slot.
     called: HashSet<ExecutionId>,
     /// When the next start has its turn, in microseconds since the epoch.
@@ -82,7 +83,7 @@ impl Target {
 
     pub(super) fn admit(&mut self, dispatch: &Dispatch, now: Timestamp, random: &mut impl FnMut() -> u64) -> Turn {
         let execution = dispatch.execution;
-        if self.running.contains(&execution) || self.waiting.contains(&execution) {
+        if self.running.contains(&execution) || self.waits(dispatch) {
             return Turn::Kept;
         }
         let called = self.called.remove(&execution);
@@ -111,11 +112,22 @@ impl Target {
         Turn::Now
     }
 
+    /// Whether it is in the line. Fired anew by another version, it takes its own place there.
+    fn waits(&mut self, dispatch: &Dispatch) -> bool {
+        let Some(version) = self.waiting.get_mut(&dispatch.execution) else { return false };
+        if *version != dispatch.job_version {
+            *version = dispatch.job_version;
+            let place = self.line.iter_mut().find(|other| other.execution == dispatch.execution);
+            place.into_iter().for_each(|place| *place = dispatch.clone());
+        }
+        true
+    }
+
     fn stand(&mut self, dispatch: &Dispatch, now: Timestamp) -> Turn {
         if self.line.len() >= LINE_MAX {
             return Turn::At(now.saturating_add_ms(LINE_FULL_MS), Reason::QuotaDeferred);
         }
-        self.waiting.insert(dispatch.execution);
+        self.waiting.insert(dispatch.execution, dispatch.job_version);
         self.line.push_back(dispatch.clone());
         Turn::Kept
     }
@@ -171,7 +183,7 @@ impl Target {
     }
 
     pub(super) fn holds(&self, execution: ExecutionId) -> bool {
-        self.waiting.contains(&execution)
+        self.waiting.contains_key(&execution)
     }
 
     /// Why one that waits is not let through.

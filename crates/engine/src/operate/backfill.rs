@@ -276,13 +276,13 @@ fn kept_from(ctx: &Context) -> Timestamp {
 /// Up to `max` fires of a job in `[from, to)`, within its window and outside its blackouts.
 fn fires(job: &Job, plan: &Plan, from: Timestamp, to: Timestamp, max: usize) -> Vec<Timestamp> {
     let offset_ms = job.spread_offset_ms();
-    let from = job.window.starts_at.map_or(from, |start| start.max(from));
+    let from = job.definition.window.starts_at.map_or(from, |start| start.max(from));
     let next = |after| {
         let fire = next_fire(plan, offset_ms, after)?;
-        (fire < to && job.window.ends_at.is_none_or(|end| fire <= end)).then_some(fire)
+        (fire < to && job.definition.window.ends_at.is_none_or(|end| fire <= end)).then_some(fire)
     };
     let all = std::iter::successors(next(from.saturating_add_ms(-1)), |&at| next(at));
-    all.filter(|&at| !Blackout::covers(&job.blackouts, at)).take(max).collect()
+    all.filter(|&at| !Blackout::covers(&job.definition.blackouts, at)).take(max).collect()
 }
 
 async fn job(ctx: &Context, tenant: TenantId, id: &str) -> Result<(Job, Plan)> {

@@ -11,7 +11,7 @@ use campanile_model::{ExecutionId, JobId, TenantId, Timestamp};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A planned job; kept small, since there may be millions: `MAX` stands for none in its instants and counts.
+/// A version of a planned job; kept small, since there may be millions: `MAX` stands for none in its instants and counts.
 pub(super) struct Slot {
     pub(super) id: JobId,
     /// `None` for a one-off: there is nothing after its only fire.
@@ -40,6 +40,8 @@ pub(super) struct Slot {
     /// Whether its next fire lies beyond the horizon and so is not in the wheel.
     pub(super) parked: bool,
     pub(super) live: bool,
+    /// Whether another version has followed it: it is here for what it owes.
+    pub(super) superseded: bool,
 }
 
 /// What many jobs have in common.

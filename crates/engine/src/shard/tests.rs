@@ -6,8 +6,7 @@ use campanile_model::action::ActionKind;
 use campanile_model::catch_up::CatchUp;
 use campanile_model::catch_up::CatchUpMode;
 use campanile_model::execution::Reason;
-use campanile_model::job::POOL_SHORT;
-use campanile_model::job::Priority;
+use campanile_model::job::{Firing, POOL_SHORT, Priority};
 use campanile_model::limits;
 use campanile_model::notify::Expectation;
 use campanile_model::overlap::Overlap;
@@ -15,19 +14,12 @@ use campanile_model::overlap::Overlap;
 const MINUTE: i64 = 60_000;
 const START: i64 = 1_800_000_000_000;
 
-fn t(ms: i64) -> Timestamp {
+pub(crate) fn t(ms: i64) -> Timestamp {
     Timestamp::from_millis(START + ms)
 }
 
-fn job(n: u8, plan: &str, next: i64) -> PlannedJob {
-    PlannedJob {
-        id: JobId::from_bytes([n; 16]),
-        tenant: TenantId::DEFAULT,
-        version: 1,
-        state: JobState::Active,
-        updated_at: t(-MINUTE),
-        plan: plan.into(),
-        cursor: Cursor { next_fire_at: Some(t(next)), fires_left: None },
+pub(crate) fn job(n: u8, plan: &str, next: i64) -> PlannedJob {
+    let firing = Firing {
         ends_at: None,
         spread_ms: 0,
         priority: Priority::Normal,
@@ -38,7 +30,22 @@ fn job(n: u8, plan: &str, next: i64) -> PlannedJob {
         overlap: Overlap::Allow,
         expect: Expectation::default(),
         blackouts: Arc::new([]),
+    };
+    PlannedJob {
+        id: JobId::from_bytes([n; 16]),
+        tenant: TenantId::DEFAULT,
+        version: 1,
+        state: JobState::Active,
+        ended_at: None,
+        cursor: Cursor { next_fire_at: Some(t(next)), fires_left: None },
+        plan: plan.into(),
+        firing: firing.into(),
     }
+}
+
+fn firing(mut job: PlannedJob, change: impl FnOnce(&mut Firing)) -> PlannedJob {
+    change(Arc::make_mut(&mut job.firing));
+    job
 }
 
 /// A planner with a horizon of an hour from `t(0)`.
@@ -101,7 +108,7 @@ fn a_flushed_cursor_never_passes_an_instant_that_has_not_come() {
 #[test]
 fn a_batch_is_bounded_whatever_has_to_be_caught_up() {
     let policy = CatchUp { mode: CatchUpMode::All, max_age_ms: u64::MAX, drip_ms: 0 };
-    let jobs = (1..=50).map(|n| PlannedJob { catch_up: policy, ..job(n, "every 1000+0", 1_000) }).collect();
+    let jobs = (1..=50).map(|n| firing(job(n, "every 1000+0", 1_000), |f| f.catch_up = policy)).collect();
     let mut planner = planner(jobs);
     let now = t(50 * MINUTE);
     let mut total = 0;
@@ -180,19 +187,76 @@ fn far_jobs_are_left_to_the_store() {
     assert!(planner.is_empty());
 }
 
+/// What a version owes that ended then, from its stored cursor on.
+fn owed(version: u32, next: i64, ended_at: i64) -> PlannedJob {
+    PlannedJob { version, ended_at: Some(t(ended_at)), ..job(1, "every 1000+0", next) }
+}
+
+fn versions(due: &Due) -> Vec<(u32, i64)> {
+    due.fires.iter().map(|f| (f.dispatch.job_version, f.dispatch.fire_at.millis() - START)).collect()
+}
+
 #[test]
 fn a_newer_version_fires_again_what_was_made_ahead_of_its_instant() {
     let mut planner = planner(vec![job(1, "every 1000+0", 1_000)]);
     let due = planner.due(t(1_500), t(4_000), 100);
     assert_eq!(fires(&due), [1_000, 2_000, 3_000, 4_000]);
-    // The job is changed at 2,500; its stored cursor lags at 2,000, and cannot have passed 2,500.
-    let changed = PlannedJob { version: 2, updated_at: t(2_500), ..job(1, "every 1000+0", 2_000) };
-    planner.load(vec![changed]);
+    // The job is changed at 2,500; the stored cursor of the older version lags at 2,000.
+    planner.load(vec![owed(1, 2_000, 2_500), PlannedJob { version: 2, ..job(1, "every 1000+0", 3_000) }]);
     planner.committed(&due.moves);
-    assert_eq!(planner.take_dirty(t(60 * MINUTE), 10), [], "the older version's moves do not count");
+    assert_eq!(planner.take_dirty(t(60 * MINUTE), 10), [], "what was handed out before does not count");
     let due = planner.due(t(2_600), t(4_000), 100);
-    assert_eq!(fires(&due), [2_000, 3_000, 4_000]);
-    assert!(due.fires.iter().all(|fire| fire.dispatch.job_version == 2));
+    assert_eq!(versions(&due), [(1, 2_000), (2, 3_000), (2, 4_000)]);
+    planner.committed(&due.moves);
+    let moves = planner.take_dirty(t(2_600), 10);
+    let moved: Vec<_> = moves.iter().map(|m| (m.version, m.cursor.next_fire_at)).collect();
+    assert_eq!(moved, [(1, None)], "it owes nothing any more, and the instants of the newer one have not come");
+    planner.flushed(&moves);
+    assert_eq!(planner.len(), 1);
+}
+
+#[test]
+fn an_older_version_is_caught_up_by_its_own_policy_and_no_further_than_it_governs() {
+    let all = CatchUp { mode: CatchUpMode::All, max_age_ms: u64::MAX, drip_ms: 0 };
+    let none = CatchUp { mode: CatchUpMode::None, ..all };
+    let newer = PlannedJob { version: 2, ..job(1, "every 700+0", 20 * MINUTE) };
+    for (policy, ran) in [(all, 599), (none, 0)] {
+        let mut planner = planner(Vec::new());
+        planner.load(vec![
+            firing(owed(1, 1_000, 10 * MINUTE - 1), |f| f.catch_up = policy),
+            firing(newer.clone(), |f| f.catch_up = if policy == all { none } else { all }),
+        ]);
+        let now = t(15 * MINUTE);
+        let due = planner.due(now, now, 10_000);
+        assert_eq!((due.fires.len(), due.skips.len()), (ran, usize::from(ran == 0)));
+        assert!(due.skips.iter().all(|skip| skip.to < t(10 * MINUTE)));
+    }
+}
+
+#[test]
+fn of_a_job_that_was_changed_only_what_is_owed_stays() {
+    // It owes nothing: only the newest version comes.
+    let mut planner = planner(vec![job(1, "every 1000+0", 1_000)]);
+    planner.load(vec![PlannedJob { version: 2, ..job(1, "every 1000+0", 5_000) }]);
+    assert_eq!(versions(&planner.due(t(5_000), t(5_000), 100)), [(2, 5_000)]);
+    // The loader comes by before the change is heard of.
+    planner.load(vec![owed(2, 6_000, 6_500)]);
+    planner.load(vec![owed(2, 6_000, 6_500), PlannedJob { version: 3, ..job(1, "every 1000+0", 7_000) }]);
+    planner.load(vec![PlannedJob { version: 3, ..job(1, "every 1000+0", 7_000) }]);
+    assert_eq!(versions(&planner.due(t(7_000), t(7_000), 100)), [(2, 6_000), (3, 7_000)]);
+    // A deletion takes away.
+    planner.load(vec![owed(3, 8_000, 8_500), PlannedJob { version: 4, ..job(1, "every 1000+0", 9_000) }]);
+    let cursor = Cursor { next_fire_at: None, fires_left: None };
+    planner.load(vec![PlannedJob { version: 5, state: JobState::Deleted, cursor, ..job(1, "every 1000+0", 1) }]);
+    assert!(planner.is_empty());
+    assert_eq!(fires(&planner.due(t(20_000), t(20_000), 100)), [0; 0]);
+}
+
+#[test]
+fn a_cursor_behind_the_end_of_its_version_is_no_fire() {
+    let mut planner = planner(vec![owed(1, 3_000, 2_500)]);
+    assert!(planner.is_empty());
+    assert_eq!(planner.due(t(60_000), t(60_000), 100).moves.len(), 0);
 }
 
 #[test]
@@ -217,7 +281,7 @@ fn paused_and_deleted_jobs_stop_at_once() {
 #[test]
 fn a_long_stop_is_one_skip_and_the_policy_decides_what_runs() {
     let policy = CatchUp { mode: CatchUpMode::Last, max_age_ms: u64::MAX, drip_ms: 0 };
-    let mut planner = planner(vec![PlannedJob { catch_up: policy, ..job(1, "every 1000+0", 1_000) }]);
+    let mut planner = planner(vec![firing(job(1, "every 1000+0", 1_000), |f| f.catch_up = policy)]);
     let now = 30 * MINUTE;
     let due = planner.due(t(now), t(now), 10_000);
     assert_eq!(due.skips.len(), 1);
@@ -233,7 +297,7 @@ fn max_fires_and_ends_at_end_a_series() {
         cursor: Cursor { next_fire_at: Some(t(1_000)), fires_left: Some(2) },
         ..job(1, "every 1000+0", 1_000)
     };
-    let ending = PlannedJob { ends_at: Some(t(1_500)), ..job(2, "every 1000+0", 1_000) };
+    let ending = firing(job(2, "every 1000+0", 1_000), |f| f.ends_at = Some(t(1_500)));
     let mut planner = planner(vec![bounded, ending]);
     let due = planner.due(t(9_000), t(9_000), 100);
     let of = |n: u8| due.fires.iter().filter(|f| f.dispatch.job == JobId::from_bytes([n; 16])).count();
@@ -260,7 +324,7 @@ fn forgotten_shards_fire_no_more() {
 fn jobs_that_come_and_go_leave_no_trace() {
     let mut planner = planner(Vec::new());
     for version in 1..200_000u32 {
-        let changed = PlannedJob { version, updated_at: t(0), ..job(1, &format!("at {}", START + MINUTE), MINUTE) };
+        let changed = PlannedJob { version, ..job(1, &format!("at {}", START + MINUTE), MINUTE) };
         planner.load(vec![changed]);
     }
     assert_eq!(planner.slots.chunks.iter().map(Vec::len).sum::<usize>(), 1);

@@ -4,21 +4,19 @@
 #![allow(dead_code)]
 
 use campanile_cluster::solo::Solo;
-use campanile_engine::intake::{Accepted, Change, Create, JobDraft};
+use campanile_engine::intake::{Accepted, Conditions, Create, Draft};
 use campanile_engine::metrics::Metrics;
 use campanile_engine::pull::{Finish, Finishing, Pulled as PulledAttempt};
 use campanile_engine::worker::Running;
 use campanile_engine::workers::Introduction;
 use campanile_engine::{Context, Handle, Options, Service};
 use campanile_model::action::{Action, ActionKind, ActionSpec, Registry, Work};
-use campanile_model::catch_up::CatchUp;
 use campanile_model::coordinator::{Assignment, Coordinator, Introduction as Joining, Member, Roles};
 use campanile_model::execution::{Execution, Outcome};
 use campanile_model::filter::Filter;
-use campanile_model::job::{Job, POOL_SHORT, Priority, Window};
+use campanile_model::job::{Definition, Job};
 use campanile_model::lifecycle::State;
-use campanile_model::notify::{Expectation, Sender};
-use campanile_model::overlap::Overlap;
+use campanile_model::notify::Sender;
 use campanile_model::queue::{Dispatch, Queue};
 use campanile_model::random::SplitMix;
 use campanile_model::retry::{Backoff, RetryPolicy};
@@ -76,11 +74,11 @@ impl Action for Scripted {
             fire_at: work.fire_at,
             attempt: work.attempt,
             fence: work.fence,
-            payload: work.payload.to_string(),
+            payload: work.definition.payload.to_string(),
             at: self.clock.now(),
         });
-        match &*work.action.config {
-            "hang" => std::future::pending().await,
+        match &*work.definition.action.config {
+            HANG => std::future::pending().await,
             _ => (self.script)(work),
         }
     }
@@ -119,7 +117,7 @@ impl Action for Instant {
     }
 }
 
-/// What external workers pull; the config is the handler's name.
+/// What external workers pull; the config is the handler's name, as JSON.
 struct Pulled;
 
 #[async_trait::async_trait]
@@ -133,7 +131,7 @@ impl Action for Pulled {
     }
 
     fn target(&self, config: &str) -> String {
-        config.to_owned()
+        config.trim_matches('"').to_owned()
     }
 
     async fn run(&self, _work: &Work) -> Outcome {
@@ -256,7 +254,7 @@ impl Rig {
     pub async fn told(coordinator: Arc<Told>) -> Self {
         let clock = ManualClock::new("2026-11-16T02:00:00Z".parse().unwrap());
         let dir = Arc::new(tempfile::tempdir().unwrap());
-        let store: Arc<dyn Store> = Arc::new(open(dir.path()).await);
+        let store: Arc<dyn Store> = Arc::new(open(dir.path(), &clock).await);
         let script = Box::new(|_: &Work| Outcome::Succeeded { response: None });
         let queue = Arc::new(MemoryQueue::new());
         Self::on(store, queue, "node:a", coordinator, clock, dir, Arc::default(), script).await
@@ -270,7 +268,7 @@ impl Rig {
     ) -> Self {
         let clock = ManualClock::new("2026-11-16T02:00:00Z".parse().unwrap());
         let dir = Arc::new(tempfile::tempdir().unwrap());
-        let store: Arc<dyn Store> = Arc::new(open(dir.path()).await);
+        let store: Arc<dyn Store> = Arc::new(open(dir.path(), &clock).await);
         Self::on(store, queue, "node:a", coordinator, clock, dir, Arc::default(), Box::new(script)).await
     }
 
@@ -292,7 +290,7 @@ impl Rig {
         seen: Arc<Mutex<Vec<Seen>>>,
         script: Script,
     ) -> Self {
-        let store: Arc<dyn Store> = Arc::new(open(dir.path()).await);
+        let store: Arc<dyn Store> = Arc::new(open(dir.path(), &clock).await);
         let node = format!("node:test-{}", clock.monotonic_ms());
         let (queue, coordinator) = (Arc::new(MemoryQueue::new()), Arc::new(Solo::new()));
         Self::on(store, queue, &node, coordinator, clock, dir, seen, script).await
@@ -393,13 +391,13 @@ impl Rig {
         self.seen.lock().clone()
     }
 
-    pub async fn create(&self, draft: JobDraft) -> Job {
+    pub async fn create(&self, draft: Draft) -> Job {
         let verdict = self.handle.create(TENANT, vec![Create { draft, keyed: None }]).await.pop().unwrap();
         job(verdict.unwrap())
     }
 
-    pub async fn replace(&self, id: JobId, draft: JobDraft) -> Job {
-        job(self.handle.replace(TENANT, &JobKey::Id(id), draft, Change::default()).await.unwrap())
+    pub async fn replace(&self, id: JobId, draft: Draft) -> Job {
+        job(self.handle.replace(TENANT, &JobKey::Id(id), draft, Conditions::default()).await.unwrap())
     }
 
     /// Claims up to `capacity` for a worker, without waiting.
@@ -458,15 +456,15 @@ impl Rig {
 }
 
 /// Opens the store; after a restart the last task of the engine before may hold it for a moment.
-async fn open(dir: &std::path::Path) -> SqliteStore {
+async fn open(dir: &std::path::Path, clock: &ManualClock) -> SqliteStore {
     let options = sqlite::Options::new(dir.join("campanile.db"));
     for _ in 0..1_000 {
         match SqliteStore::open(&options) {
-            Ok(store) => return store,
+            Ok(store) => return store.with_clock(Arc::new(clock.clone())),
             Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
         }
     }
-    SqliteStore::open(&options).unwrap()
+    SqliteStore::open(&options).unwrap().with_clock(Arc::new(clock.clone()))
 }
 
 fn job(accepted: Accepted) -> Job {
@@ -477,13 +475,10 @@ fn job(accepted: Accepted) -> Job {
 }
 
 /// A draft of a scripted webhook with a payload of `1` and three attempts, 100 ms apart.
-pub fn draft(name: &str, schedule: Schedule) -> JobDraft {
-    JobDraft {
+pub fn draft(name: &str, schedule: Schedule) -> Draft {
+    let definition = Definition {
         name: name.into(),
         schedule,
-        window: Window::default(),
-        allow_past: false,
-        spread_ms: 0,
         action: ActionSpec { kind: ActionKind::Webhook, config: "{}".into() },
         payload: "1".into(),
         retry: RetryPolicy {
@@ -494,21 +489,24 @@ pub fn draft(name: &str, schedule: Schedule) -> JobDraft {
             total_timeout_ms: None,
         },
         timeout_ms: 5_000,
-        priority: Priority::Normal,
-        pool: POOL_SHORT.into(),
-        catch_up: CatchUp::default(),
-        overlap: Overlap::Allow,
-        expect: Expectation::default(),
-        blackouts: Vec::new(),
-        tags: Vec::new(),
-        paused: false,
-    }
+        ..Definition::default()
+    };
+    Draft { definition, allow_past: false, paused: false }
+}
+
+/// A draft with something else in its definition.
+pub fn with(mut draft: Draft, define: impl FnOnce(&mut Definition)) -> Draft {
+    define(&mut draft.definition);
+    draft
 }
 
 /// A draft of a job for external workers with the handler `work`.
-pub fn worker_draft(name: &str, schedule: Schedule) -> JobDraft {
-    JobDraft { action: ActionSpec { kind: ActionKind::Worker, config: "work".into() }, ..draft(name, schedule) }
+pub fn worker_draft(name: &str, schedule: Schedule) -> Draft {
+    with(draft(name, schedule), |d| d.action = ActionSpec { kind: ActionKind::Worker, config: "\"work\"".into() })
 }
+
+/// The config of a webhook that never answers.
+pub const HANG: &str = "\"hang\"";
 
 pub fn every(ms: u64) -> Schedule {
     Schedule::Every { every_ms: ms, phase_ms: 0 }

@@ -1,10 +1,13 @@
 //! The catalogue of jobs: what the intake writes.
 
-use super::Skip;
 use crate::error::Result;
 use crate::ids::{JobId, TenantId};
 use crate::job::Job;
+use crate::job::version::Change;
+use crate::limits;
 use crate::time::Timestamp;
+use std::fmt;
+use std::sync::Arc;
 
 /// The catalogue.
 #[async_trait::async_trait]
@@ -13,44 +16,77 @@ pub trait Jobs: Send + Sync + 'static {
     async fn put_jobs(&self, writes: Vec<JobWrite>) -> Result<Vec<Put>>;
     /// Reads what was answered under a key that has not expired, with the fingerprint of its request. The write itself looks
     /// again; this is for repetitions that would not get so far, because their first time has changed what they refer to.
-    async fn recall(&self, tenant: TenantId, scope: &str, key: &str, now: Timestamp) -> Result<Option<(u128, Answer)>>;
+    async fn recall(&self, tenant: TenantId, key: &CallerKey, now: Timestamp) -> Result<Option<(u128, Answer)>>;
     /// Reads paused jobs whose pause ends at or before `now`, at most `limit`.
     async fn load_resumable(&self, now: Timestamp, limit: usize) -> Result<Vec<Job>>;
     /// Notes the version of the zone database that all cursors were computed with; `status` tells it.
     async fn mark_zone_database(&self, version: &str) -> Result<()>;
 }
 
-/// One job to write, guarded by what the writer believes is there.
+/// A change of one job. The store says since when it counts, by its own clock in the transaction of the change, and what
+/// follows from it (`job::version`).
 #[derive(Clone, Debug)]
 pub struct JobWrite {
-    /// The whole new row; `version` already grown.
-    pub job: Job,
-    /// What must be there.
-    pub expected: Expected,
-    /// Fires of the old definition that this write ends; recorded with it. Used when the schedule changes or a pause ends.
-    pub skip: Option<Skip>,
+    /// Which job.
+    pub id: JobId,
+    /// Whose.
+    pub tenant: TenantId,
+    /// What is done to it. A new one needs that no live job has its name.
+    pub change: Change,
+    /// Only in this version; in whichever it is where nothing is said.
+    pub expected: Option<u32>,
     /// Remembers the answer under the caller's key, in the same transaction.
-    pub idempotency: Option<Idempotency>,
+    pub keyed: Option<Keyed>,
 }
 
-/// What must be there for a write to happen.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Expected {
-    /// No live job of this name.
-    Absent,
-    /// This job in this version.
-    Version(u32),
-}
-
-/// A caller's key for a write, and the answer that it gets again when it repeats.
+/// A caller's key: the same request under the same key is done once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Idempotency {
+pub struct CallerKey {
     /// Whose key, on which route: the namespace of the key.
     pub scope: String,
     /// The key.
-    pub key: String,
+    pub text: String,
     /// Hash of the request; another request under the same key is refused.
     pub fingerprint: u128,
+}
+
+/// A caller's key for a change of a job. The answer is rendered for the job as it was written, so that both are stored together.
+#[derive(Clone)]
+pub struct Keyed {
+    /// The key.
+    pub key: CallerKey,
+    /// Renders the answer.
+    pub render: Arc<dyn Fn(&Job) -> Answer + Send + Sync>,
+}
+
+impl Keyed {
+    /// What is remembered when the job was written, at `now`.
+    pub fn answered(&self, job: &Job, now: Timestamp) -> Idempotency {
+        let expires_at = now.saturating_add_ms(limits::IDEMPOTENCY_MS as i64);
+        Idempotency { key: self.key.clone(), answer: (self.render)(job), expires_at }
+    }
+}
+
+impl fmt::Debug for Keyed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.key.fmt(f)
+    }
+}
+
+/// What must be there for a write of a record to happen.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Expected {
+    /// None of this name.
+    Absent,
+    /// This one in this version.
+    Version(u32),
+}
+
+/// An answer that a caller's key gets again when it repeats.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Idempotency {
+    /// The key.
+    pub key: CallerKey,
     /// What is answered.
     pub answer: Answer,
     /// When it may be forgotten.
@@ -67,10 +103,10 @@ pub struct Answer {
 }
 
 /// The verdict on one job write.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Put {
-    /// Written.
-    Done,
+    /// Written: the job as it is now.
+    Done(Box<Job>),
     /// A live job has this name.
     NameTaken {
         /// That job.

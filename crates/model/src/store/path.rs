@@ -1,12 +1,10 @@
 //! What the owners of shards and the runners do, in the order of the path; then operators, notifications, upkeep.
 
 use super::{Answer, Applied, Idempotency, Verdicts};
-use crate::action::{ActionKind, ActionSpec};
-use crate::catch_up::CatchUp;
 use crate::error::Result;
 use crate::execution::{AttemptError, AttemptOutcome, LogLine, Progress, Reason, Response};
 use crate::ids::{EndpointId, ExecutionId, FireKind, JobId, TenantId};
-use crate::job::{Blackout, Cursor, JobState, Priority};
+use crate::job::{Cursor, Definition, Firing, JobState};
 use crate::lifecycle::{Event, State};
 use crate::notify::{Broken, Delivery, Endpoint, Expectation, Tried};
 use crate::overlap::Overlap;
@@ -28,15 +26,17 @@ pub trait Path: Send + Sync + 'static {
     async fn wait_for_remote_change(&self);
     /// Takes shards over: bumps their epochs, so that an earlier owner's writes are refused from now on.
     async fn open_shards(&self, shards: &[ShardId], owner: &str) -> Result<Vec<ShardFence>>;
-    /// Reads active jobs whose cursor lies before `query.before`, in the order of (next_fire_at, id).
+    /// Reads versions that fire and whose cursor lies before `query.before`, in the order of (next_fire_at, id): active jobs, and
+    /// superseded versions for what they still owe.
     async fn load_due(&self, query: &DueQuery) -> Result<Vec<PlannedJob>>;
-    /// Reads the jobs written after `since`, in the order in which their writes committed; paused and deleted ones too.
+    /// Reads the jobs written after `since`, in the order in which their writes committed; paused and deleted ones too. Each
+    /// comes after those of its superseded versions that still owe something.
     /// `upto` is the position of the last one read. With a limit of 0 nothing is read, and `upto` is the newest position.
     async fn load_changed(&self, since: ChangeSeq, limit: usize) -> Result<Changes>;
     /// Makes fires durable: inserts executions and skips, all or nothing. An execution that exists is left as it is, unless
     /// a newer version of the job claims its instant (`Event::Refire`).
     async fn fire(&self, batch: FireBatch) -> Result<FireVerdict>;
-    /// Moves cursors forward; a cursor that is already further, or of another version, stays.
+    /// Moves cursors of versions forward; a cursor that is already further stays.
     async fn advance(&self, fences: Arc<[ShardFence]>, cursors: Vec<CursorMove>) -> Result<()>;
     /// Reads executions that wait (pending, retrying) with `wake_at` before `query.before`, in the order of (wake_at, id).
     async fn load_waiting(&self, query: &WaitingQuery) -> Result<Vec<Waiting>>;
@@ -127,49 +127,33 @@ pub struct ChangeSeq(pub u64);
 /// Jobs that were written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Changes {
-    /// The jobs, as they are now.
+    /// The jobs as they are now, and what their superseded versions owe.
     pub jobs: Vec<PlannedJob>,
+    /// How many jobs that are.
+    pub count: usize,
     /// Where to go on.
     pub upto: ChangeSeq,
 }
 
-/// A job as the wheel needs it: small, and without its payload.
+/// A version of a job as the wheel needs it: small, and without its payload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedJob {
     /// Which job.
     pub id: JobId,
     /// Whose.
     pub tenant: TenantId,
-    /// Its version.
+    /// Which version of it.
     pub version: u32,
     /// Whether it fires.
     pub state: JobState,
-    /// When its version was accepted.
-    pub updated_at: Timestamp,
-    /// `Plan::encode` of its schedule.
-    pub plan: Arc<str>,
+    /// The last instant that it governs, if another version has followed it: it is here for what it still owes.
+    pub ended_at: Option<Timestamp>,
     /// Where its fires stand.
     pub cursor: Cursor,
-    /// No fire after this.
-    pub ends_at: Option<Timestamp>,
-    /// Width of its spread.
-    pub spread_ms: u64,
-    /// Who goes first.
-    pub priority: Priority,
-    /// Which capacity executes it.
-    pub pool: Arc<str>,
-    /// What is done.
-    pub action: ActionKind,
-    /// Whom it is done to.
-    pub target: Arc<str>,
-    /// What happens to missed fires.
-    pub catch_up: CatchUp,
-    /// What happens to runs that would overlap.
-    pub overlap: Overlap,
-    /// What it is expected to do.
-    pub expect: Expectation,
-    /// When it does not fire.
-    pub blackouts: Arc<[Blackout]>,
+    /// `Plan::encode` of its schedule.
+    pub plan: Arc<str>,
+    /// What its fires take along.
+    pub firing: Arc<Firing>,
 }
 
 /// Which due jobs to load.
@@ -264,6 +248,9 @@ pub struct CursorMove {
     pub job: JobId,
     /// In which version; another one has a cursor of its own.
     pub version: u32,
+    /// Whether the mover knows that another version has followed it. Who does not may have decided about instants behind its end:
+    /// such a move is refused, and what the version owes is decided anew.
+    pub superseded: bool,
     /// Where its fires stand.
     pub cursor: Cursor,
 }
@@ -297,6 +284,8 @@ pub struct Waiting {
 pub struct Claim {
     /// Which execution.
     pub execution: ExecutionId,
+    /// The version that fired it, as the claimer believes: what it was sent for is not what another version says.
+    pub job_version: u32,
     /// Attempts so far, as the claimer believes.
     pub attempt: u32,
     /// Who.
@@ -368,16 +357,10 @@ pub struct Granted {
     pub tenant: TenantId,
     /// Of which job.
     pub job: JobId,
-    /// In which version; its definition is what the attempt runs by.
+    /// In which version: the execution's own.
     pub job_version: u32,
-    /// Its name.
-    pub job_name: Arc<str>,
-    /// What to do, by the job's current version.
-    pub action: ActionSpec,
-    /// JSON text for the target.
-    pub payload: Arc<str>,
-    /// How it is tried again.
-    pub retry: RetryPolicy,
+    /// What the attempt runs by, in whole.
+    pub definition: Arc<Definition>,
     /// Time limit of the attempt.
     pub timeout_ms: u64,
     /// The instant it was due.
@@ -396,23 +379,6 @@ pub struct Granted {
     pub checkpoint: Option<Arc<str>>,
     /// Another run of the job that was ended so that this one may start.
     pub terminated: Option<ExecutionId>,
-}
-
-/// Why an execution must not start, by what it was fired under (kind, version, instant), its attempts so far, and its job as
-/// it is now (state, version, when that version was accepted). An instant that came before the change belongs to the old
-/// version and runs; and one that has been tried is tried again, whatever became of its job meanwhile, unless that is gone.
-pub fn discard_reason(
-    (kind, fired_version, fire_at, attempt): (FireKind, u32, Timestamp, u32),
-    (state, version, updated_at): (JobState, u32, Timestamp),
-) -> Option<Reason> {
-    let changed_before = version != fired_version && fire_at > updated_at;
-    let stale = changed_before && attempt == 0 && kind == FireKind::Schedule;
-    match state {
-        JobState::Deleted => Some(Reason::JobDeleted),
-        JobState::Paused if stale => Some(Reason::Paused),
-        JobState::Active if stale => Some(Reason::StaleVersion),
-        JobState::Active | JobState::Paused => None,
-    }
 }
 
 /// A waiting execution that is not to start yet.
@@ -543,8 +509,6 @@ pub struct RunningAttempt {
     pub fence: AttemptFence,
     /// How it is dispatched again.
     pub dispatch: Dispatch,
-    /// Of which job's version its definition is.
-    pub job_version: u32,
     /// How it is tried again.
     pub retry: RetryPolicy,
     /// Time limit of the attempt.
@@ -631,6 +595,8 @@ pub struct Retention {
     pub deliveries_ms: u64,
     /// How long skips are kept.
     pub skips_ms: u64,
+    /// How long versions of jobs are kept after another one has followed them; longer, while an execution of them is kept.
+    pub versions_ms: u64,
 }
 
 /// How long executions in one state are kept.

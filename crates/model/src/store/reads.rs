@@ -21,6 +21,14 @@ pub trait Reads: Send + Sync + 'static {
     async fn get_jobs(&self, tenant: TenantId, keys: &[JobKey]) -> Result<Vec<Option<Job>>>;
     /// Lists jobs that are not deleted, by name.
     async fn list_jobs(&self, query: &JobQuery) -> Result<Page<Job>>;
+    /// Lists the versions of a job, newest first, before version `before`. The newest one is the job as it is now.
+    async fn list_versions(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        before: Option<u32>,
+        limit: usize,
+    ) -> Result<Page<JobVersion>>;
     /// Reads executions.
     async fn get_executions(&self, tenant: TenantId, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>>;
     /// Lists executions, newest first. A page looks at no more than `limits::SCAN_ROWS_MAX` rows, and may be short or empty
@@ -73,6 +81,15 @@ pub enum JobKey {
     Id(JobId),
     /// By name.
     Name(String),
+}
+
+/// A version of a job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobVersion {
+    /// The job, as it was in that version.
+    pub job: Job,
+    /// The last instant that it governs, if another version has followed it.
+    pub ended_at: Option<Timestamp>,
 }
 
 /// Which jobs to list, by name.

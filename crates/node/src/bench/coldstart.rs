@@ -7,7 +7,6 @@
 use super::lab::{self, Lab, Place};
 use super::machine;
 use super::report::{Report, Target};
-use campanile_model::Timestamp;
 use campanile_model::schedule::zone_database_version;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -61,11 +60,11 @@ async fn prepare(place: &Place, jobs: usize, from_ms: i64) -> Result<Lab, String
     let lab = Lab::new(place)?;
     let store = lab.store().await?;
     let now = lab::now();
-    let tick = lab::recurring(0, 50, 0, Timestamp::from_millis(now.millis() / 50 * 50 + 50), now);
+    let tick = lab::recurring(0, 50, 0, now);
     let others = (1..=jobs).map(|n| {
         // Spread over half an hour, so that those within the horizon stay in memory and none comes due meanwhile.
         let first = now.saturating_add_ms(from_ms + 300_000 + (n % 1_800) as i64 * 1_000);
-        lab::recurring(n, 86_400_000, first.millis() as u64 % 86_400_000, first, now)
+        lab::recurring(n, 86_400_000, first.millis() as u64 % 86_400_000, now)
     });
     lab::put(&store, std::iter::once(tick).chain(others), jobs + 1).await?;
     // As an engine does when it creates the store; otherwise the child would take the zone database for a new one.

@@ -99,8 +99,7 @@ async fn fill(store: &Arc<dyn Store>, executions: usize) -> Result<Filled, Strin
     let rounds = (executions / count).max(1);
     let now = lab::now();
     let first = now.saturating_add_ms(-(rounds as i64) * EVERY_MS);
-    let jobs: Vec<Job> =
-        (0..count).map(|n| lab::recurring(n, EVERY_MS as u64, 0, now.saturating_add_ms(EVERY_MS), first)).collect();
+    let jobs: Vec<Job> = (0..count).map(|n| lab::recurring(n, EVERY_MS as u64, 0, first)).collect();
     lab::put(store, jobs.iter().cloned(), count).await?;
     let shards: Vec<_> = shard::all().collect();
     let fences: Arc<[_]> = store.open_shards(&shards, "bench").await.map_err(text)?.into();

@@ -17,7 +17,7 @@ pub async fn run(place: Place, jobs: usize, seconds: u64) -> Result<Report, Stri
     let now = lab::now();
     let first = now.saturating_add_ms(30 * 86_400_000);
     let phase_ms = first.millis() as u64 % 86_400_000;
-    lab::put(&store, (0..jobs).map(|n| lab::recurring(n, 86_400_000, phase_ms, first, now)), jobs).await?;
+    lab::put(&store, (0..jobs).map(|n| lab::recurring(n, 86_400_000, phase_ms, now)), jobs).await?;
     let (service, ..) = lab::engine(&lab, store.clone()).await?;
     tokio::time::sleep(Duration::from_secs(SETTLE_S)).await;
     let (before, cpu) = (lab.transactions().await?, machine::cpu_ms());

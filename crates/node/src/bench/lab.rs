@@ -12,15 +12,13 @@ use campanile_model::catch_up::{CatchUp, CatchUpMode};
 use campanile_model::coordinator::Coordinator;
 use campanile_model::execution::Outcome;
 use campanile_model::filter::Filter;
-use campanile_model::job::{Cursor, Job, JobState, POOL_SHORT, Priority, Window};
+use campanile_model::job::version::{self, Change, Resolved};
+use campanile_model::job::{Definition, Job};
 use campanile_model::lifecycle::State;
-use campanile_model::notify::Expectation;
-use campanile_model::overlap::Overlap;
 use campanile_model::queue::{Dispatch, Queue};
 use campanile_model::random::SplitMix;
-use campanile_model::retry::RetryPolicy;
-use campanile_model::schedule::Schedule;
-use campanile_model::store::{ExecutionQuery, Expected, JobWrite, Put, Store};
+use campanile_model::schedule::{HashSeed, Schedule};
+use campanile_model::store::{ExecutionQuery, JobWrite, Put, Store};
 use campanile_model::time::Offset;
 use campanile_model::{Clock, ExecutionId, FieldError, JobId, TenantId, Timestamp, limits};
 use campanile_queue::memory::MemoryQueue;
@@ -196,50 +194,43 @@ pub fn text(error: impl std::fmt::Display) -> String {
 
 /// A job that does nothing at `at`.
 pub fn one_off(n: usize, at: Timestamp, created_at: Timestamp) -> Job {
-    job(n, Schedule::At { at }, format!("at {}", at.millis()), at, created_at)
+    job(n, Schedule::At { at }, created_at)
 }
 
 /// A job that does nothing every `every_ms`, the n-th at its own phase.
-pub fn recurring(n: usize, every_ms: u64, phase_ms: u64, first: Timestamp, created_at: Timestamp) -> Job {
-    let plan = format!("every {every_ms}+{phase_ms}");
-    job(n, Schedule::Every { every_ms, phase_ms }, plan, first, created_at)
+pub fn recurring(n: usize, every_ms: u64, phase_ms: u64, created_at: Timestamp) -> Job {
+    job(n, Schedule::Every { every_ms, phase_ms }, created_at)
 }
 
 /// A job that waits for a worker at `at`.
 pub fn for_workers(n: usize, at: Timestamp, created_at: Timestamp) -> Job {
+    let mut job = one_off(n, at, created_at);
     let config = format!("{{\"handler\":\"{HANDLER}\"}}").into();
-    let action = ActionSpec { kind: ActionKind::Worker, config };
-    Job { action, target: HANDLER.into(), ..one_off(n, at, created_at) }
+    Arc::make_mut(&mut job.definition).action = ActionSpec { kind: ActionKind::Worker, config };
+    Job { target: HANDLER.into(), ..job }
 }
 
-fn job(n: usize, schedule: Schedule, plan: String, first: Timestamp, created_at: Timestamp) -> Job {
-    Job {
-        id: JobId::new(created_at, (n >> 20) as u16, n as u64),
-        tenant: TenantId::DEFAULT,
+fn job(n: usize, schedule: Schedule, created_at: Timestamp) -> Job {
+    let definition = Definition {
         name: format!("bench-{n:09}"),
         schedule,
-        plan: plan.into(),
-        window: Window::default(),
-        spread_ms: 0,
-        action: ActionSpec { kind: ActionKind::Noop, config: "{}".into() },
-        target: "".into(),
         payload: "{}".into(),
-        retry: RetryPolicy::default(),
-        timeout_ms: limits::TIMEOUT_MS_DEFAULT,
-        priority: Priority::Normal,
-        pool: POOL_SHORT.into(),
         catch_up: CatchUp { mode: CatchUpMode::All, max_age_ms: u64::MAX / 4, drip_ms: 0 },
-        overlap: Overlap::Allow,
-        expect: Expectation::default(),
-        blackouts: Arc::new([]),
-        tags: Vec::new(),
-        state: JobState::Active,
-        paused_until: None,
-        version: 1,
-        created_at,
-        updated_at: created_at,
-        cursor: Cursor { next_fire_at: Some(first), fires_left: None },
-    }
+        ..Definition::default()
+    };
+    let id = JobId::new(created_at, (n >> 20) as u16, n as u64);
+    version::create(id, TenantId::DEFAULT, &resolved(definition.into(), "".into()), false, created_at)
+}
+
+fn resolved(definition: Arc<Definition>, target: Arc<str>) -> Resolved {
+    let seed = HashSeed { tenant: TenantId::DEFAULT_NAME, job: &definition.name };
+    let plan = definition.schedule.resolve(seed, Timestamp::MIN).expect("the schedules of benchmarks can be resolved");
+    Resolved { definition, plan, target, allow_past: false, kept: true }
+}
+
+fn create(job: Job) -> JobWrite {
+    let change = Change::Create { resolved: resolved(job.definition, job.target), paused: false };
+    JobWrite { id: job.id, tenant: job.tenant, change, expected: None, keyed: None }
 }
 
 /// Writes jobs in bulk, straight to the store.
@@ -247,14 +238,10 @@ pub async fn put(store: &Arc<dyn Store>, jobs: impl Iterator<Item = Job>, total:
     let bar = progress("registering", total);
     let mut jobs = jobs.peekable();
     while jobs.peek().is_some() {
-        let writes: Vec<JobWrite> = jobs
-            .by_ref()
-            .take(5_000)
-            .map(|job| JobWrite { job, expected: Expected::Absent, skip: None, idempotency: None })
-            .collect();
+        let writes: Vec<JobWrite> = jobs.by_ref().take(5_000).map(create).collect();
         let count = writes.len();
         let puts = store.put_jobs(writes).await.map_err(text)?;
-        if let Some(put) = puts.into_iter().find(|put| *put != Put::Done) {
+        if let Some(put) = puts.into_iter().find(|put| !matches!(put, Put::Done(_))) {
             return Err(format!("a job was refused: {put:?}"));
         }
         bar.inc(count as u64);

@@ -4,14 +4,9 @@
 use super::lab::{self, Lab, Place, text};
 use super::report::{Report, Target};
 use campanile_engine::Handle;
-use campanile_engine::intake::{Accepted, Create, JobDraft};
+use campanile_engine::intake::{Accepted, Create, Draft};
 use campanile_model::TenantId;
-use campanile_model::action::{ActionKind, ActionSpec};
-use campanile_model::catch_up::CatchUp;
-use campanile_model::job::{POOL_SHORT, Priority, Window};
-use campanile_model::notify::Expectation;
-use campanile_model::overlap::Overlap;
-use campanile_model::retry::RetryPolicy;
+use campanile_model::job::Definition;
 use campanile_model::schedule::{DstFold, DstGap, Schedule};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -78,9 +73,9 @@ async fn bulk(handle: &Handle, jobs: usize) -> Result<(), String> {
     Ok(())
 }
 
-fn draft(n: usize) -> JobDraft {
+fn draft(n: usize) -> Draft {
     let expression = format!("{} {} * * *", n % 60, n / 60 % 24);
-    JobDraft {
+    let definition = Definition {
         name: format!("bulk-{n:09}"),
         schedule: Schedule::Cron {
             expression,
@@ -88,22 +83,10 @@ fn draft(n: usize) -> JobDraft {
             dst_gap: DstGap::default(),
             dst_fold: DstFold::default(),
         },
-        window: Window::default(),
-        allow_past: false,
-        spread_ms: 0,
-        action: ActionSpec { kind: ActionKind::Noop, config: "{}".into() },
         payload: "{\"n\":1}".into(),
-        retry: RetryPolicy::default(),
-        timeout_ms: 30_000,
-        priority: Priority::Normal,
-        pool: POOL_SHORT.into(),
-        catch_up: CatchUp::default(),
-        overlap: Overlap::Allow,
-        expect: Expectation::default(),
-        blackouts: Vec::new(),
-        tags: Vec::new(),
-        paused: false,
-    }
+        ..Definition::default()
+    };
+    Draft { definition, allow_past: false, paused: false }
 }
 
 /// One connection that creates jobs until `total` are taken. Speaks HTTP by hand, so that the server is what is measured.

@@ -112,7 +112,12 @@ pub async fn measure(lab: &Lab, jobs: usize, batch: usize) -> Result<Rates, Stri
 
     let moves: Vec<CursorMove> = all
         .iter()
-        .map(|job| CursorMove { job: job.id, version: 1, cursor: campanile_model::job::Cursor::default() })
+        .map(|job| CursorMove {
+            job: job.id,
+            version: 1,
+            superseded: false,
+            cursor: campanile_model::job::Cursor::default(),
+        })
         .collect();
     let (advance, ()) = lab::seconds(each(&moves, batch, |chunk| {
         let (store, fences, moves) = (store.clone(), fences.clone(), chunk.to_vec());
@@ -158,7 +163,8 @@ pub fn fire_of(dispatch: &Dispatch) -> Fire {
 /// Its claim.
 pub fn claim(dispatch: &Dispatch, now: Timestamp) -> Claim {
     let lease = Lease::BeyondTimeout(10_000);
-    Claim { execution: dispatch.execution, attempt: 0, worker: "bench".into(), now, lease, queued_at: Some(now) }
+    let (execution, job_version) = (dispatch.execution, dispatch.job_version);
+    Claim { execution, job_version, attempt: 0, worker: "bench".into(), now, lease, queued_at: Some(now) }
 }
 
 fn complete(

@@ -4,7 +4,7 @@ use super::confirm::confirm;
 use super::exit::{Code, Failure};
 use super::output::{Output, clean};
 use super::schedule::{brief, next_fires, words};
-use super::{Globals, duration_ms, exec, job_create, job_edit, pages, when};
+use super::{Globals, duration_ms, exec, job_create, job_edit, job_versions, pages, when};
 use crate::clock;
 use campanile_client::wire::Job;
 use campanile_client::{Client, JobFilter, WriteOptions};
@@ -28,6 +28,12 @@ pub enum Command {
     },
     /// Change a job
     Edit(Box<job_edit::Args>),
+    /// List the versions of a job, and what each changed
+    History(job_versions::History),
+    /// Show what differs between two versions of a job
+    Diff(job_versions::Diff),
+    /// Give a job the definition that it had in an earlier version
+    Revert(job_versions::Revert),
     /// Stop the fires of jobs until they are resumed, or until an instant
     #[command(after_help = "Examples:\n  campanile job pause invoices\n  campanile job pause invoices --until 2h")]
     Pause(Pause),
@@ -119,6 +125,9 @@ pub async fn run(command: Command, globals: &Globals, out: &Output) -> Result<()
     match command {
         Command::Create(args) => job_create::run(*args, globals, out).await,
         Command::Edit(args) => job_edit::run(*args, globals, out).await,
+        Command::History(args) => job_versions::history(args, globals, out).await,
+        Command::Diff(args) => job_versions::diff(args, globals, out).await,
+        Command::Revert(args) => job_versions::revert(args, globals, out).await,
         Command::Ls(args) => ls(&client, args, out).await,
         Command::Get { job } => {
             let job = client.get_job(&key(&job)).await?;
@@ -329,7 +338,7 @@ fn details(job: &Job, out: &Output) -> String {
         ("expected", expected(job)),
         ("tags", job.tags.join(", ")),
         ("created", job.created_at.clone()),
-        ("updated", job.updated_at.clone()),
+        ("in force", format!("since {}", job.effective_at)),
     ]);
     if job.spread_ms > 0 {
         pairs.push(("spread", format_duration_ms(job.spread_ms)));

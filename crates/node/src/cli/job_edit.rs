@@ -40,7 +40,7 @@ pub struct Args {
 }
 
 /// What the server keeps itself; shown to nobody who edits.
-const NOT_EDITABLE: [&str; 13] = [
+const NOT_EDITABLE: [&str; 15] = [
     "id",
     "job_id",
     "tenant",
@@ -54,6 +54,8 @@ const NOT_EDITABLE: [&str; 13] = [
     "fires_left",
     "created_at",
     "updated_at",
+    "effective_at",
+    "ended_at",
 ];
 
 /// Changes.

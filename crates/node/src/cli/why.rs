@@ -35,6 +35,7 @@ fn text(why: &Why, out: &Output) -> String {
         "WAITING" => ("WAITS", Paint::Odd),
         "WILL_RUN" => ("WILL RUN", Paint::Busy),
         "DID_NOT_RUN" => ("DID NOT RUN", Paint::Odd),
+        "NO_LONGER_KEPT" => ("IS NO LONGER KEPT", Paint::Odd),
         other => (other, Paint::Odd),
     };
     let mut lines = vec![format!("{}.  {}", out.paint(paint, &clean(verdict)), clean(&sentence(why)))];

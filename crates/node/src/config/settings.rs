@@ -271,6 +271,12 @@ pub const SETTINGS: &[Setting] = &[
         get: |c| shown_age(Some(c.retention.skips_ms).filter(|&ms| ms != u64::MAX)),
     },
     Setting {
+        key: "retention.versions",
+        about: "how long versions of jobs are kept after another one has followed them; longer, while an execution of them is kept",
+        set: |c, v| width(&mut c.retention.versions_ms, v),
+        get: |c| shown_age(Some(c.retention.versions_ms).filter(|&ms| ms != u64::MAX)),
+    },
+    Setting {
         key: "log.format",
         about: "text or json",
         set: |c, v| {

@@ -97,7 +97,7 @@ fn what_cannot_be_a_database_is_told_before_anything_starts() {
 
 #[test]
 fn retention_is_by_age_and_by_count_for_each_state() {
-    let toml = "[retention]\nsucceeded = '3d'\ndead = 'forever'\nskipped = 0\nskips = 'forever'\nrollups = '1d'\n\
+    let toml = "[retention]\nsucceeded = '3d'\ndead = 'forever'\nskipped = 0\nskips = 'forever'\nversions = '400d'\nrollups = '1d'\n\
                 [retention.max_executions]\nsucceeded = 1000\ncancelled = 0\n";
     let (_dir, sources) = sources(toml, &[("CAMPANILE_RETENTION_DELIVERIES", "12h")], &[]);
     let loaded = sources.load().unwrap();
@@ -106,8 +106,8 @@ fn retention_is_by_age_and_by_count_for_each_state() {
     assert_eq!((keep(State::Succeeded).age_ms, keep(State::Succeeded).count), (Some(3 * 86_400_000), Some(1_000)));
     assert_eq!((keep(State::Dead).age_ms, keep(State::Dead).count), (None, Some(limits::KEPT_MAX)));
     assert_eq!((keep(State::Skipped).age_ms, keep(State::Cancelled).count), (None, None));
-    let widths = (retention.skips_ms, retention.rollups_ms, retention.deliveries_ms);
-    assert_eq!(widths, (u64::MAX, 86_400_000, 12 * 3_600_000));
+    let widths = (retention.skips_ms, retention.rollups_ms, retention.deliveries_ms, retention.versions_ms);
+    assert_eq!(widths, (u64::MAX, 86_400_000, 12 * 3_600_000, 400 * 86_400_000));
     let shown = |key| loaded.rows().find(|(setting, ..)| setting.key == key).unwrap().1;
     assert_eq!(
         (shown("retention.dead").as_str(), shown("retention.max_executions.cancelled").as_str()),

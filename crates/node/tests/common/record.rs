@@ -109,7 +109,7 @@ async fn record(
 
 impl SinkState {
     /// Writes a call down, and says how it is answered: `/slow` takes its time, and `/flaky` refuses every third
-    /// execution's first try.
+    /// execution's first try. What stands behind `?` is the mark of the definition.
     fn record(&self, head: &http::request::Parts) -> (http::StatusCode, Duration) {
         let (arrived_wall_ns, arrived_mono_ns) = (wall_ns(), mono_ns());
         let text = |name: &str| head.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
@@ -126,7 +126,7 @@ impl SinkState {
         let fields = json!({
             "execution": execution, "job_name": text("x-job-name"), "fire_at": text("x-scheduled-at"),
             "attempt": attempt, "fence": fence, "arrived_wall_ns": arrived_wall_ns, "arrived_mono_ns": arrived_mono_ns, "status": status,
-            "accepted": accepted,
+            "accepted": accepted, "mark": head.uri.query(),
         });
         self.recorder.write("effect", fields);
         let delay = Duration::from_millis(if path == "/slow" { 300 } else { 0 });
@@ -255,6 +255,34 @@ impl Client {
 
 /// The question that creates a job with a webhook; `schedule` as the API shows it, with milliseconds for instants.
 pub fn creation<'a>(name: &str, schedule: &Value, url: &str) -> Question<'a> {
+    let (body, spec) = definition(name, schedule, url);
+    Question {
+        kind: "create",
+        method: "POST",
+        path: "/v1/jobs".into(),
+        key: Some(name.to_owned()),
+        body,
+        both: json!({ "name": name }),
+        first: json!({ "spec": spec }),
+    }
+}
+
+/// The question that gives a job another definition.
+pub fn update<'a>((job, name): (&str, &str), schedule: &Value, url: &str, key: &str) -> Question<'a> {
+    let (body, spec) = definition(name, schedule, url);
+    Question {
+        kind: "update",
+        method: "PATCH",
+        path: format!("/v1/jobs/{job}"),
+        key: Some(key.to_owned()),
+        body,
+        both: json!({ "job": job }),
+        first: json!({ "spec": spec }),
+    }
+}
+
+/// What is sent of a definition, and what the checker is told of it.
+fn definition(name: &str, schedule: &Value, url: &str) -> (Value, Value) {
     let sent = match schedule["type"].as_str() {
         Some("AT") => {
             let at = campanile_model::Timestamp::from_millis(schedule["at"].as_i64().expect("an instant"));
@@ -272,24 +300,19 @@ pub fn creation<'a>(name: &str, schedule: &Value, url: &str) -> Question<'a> {
     if !sent.is_null() {
         body["schedule"] = sent;
     }
-    let spec = json!({
+    let mut spec = json!({
         "schedule": schedule, "retry_policy": retry, "catch_up": catch_up, "timeout_ms": TIMEOUT_MS, "sink": true,
     });
-    Question {
-        kind: "create",
-        method: "POST",
-        path: "/v1/jobs".into(),
-        key: Some(name.to_owned()),
-        body,
-        both: json!({ "name": name }),
-        first: json!({ "spec": spec }),
+    if let Some((_, mark)) = url.split_once('?') {
+        spec["mark"] = mark.into();
     }
+    (body, spec)
 }
 
 /// The question that does something to a job: pause or resume it.
-pub fn change<'a>(kind: &'a str, job: &str) -> Question<'a> {
+pub fn change<'a>(kind: &'a str, job: &str, key: Option<String>) -> Question<'a> {
     let path = format!("/v1/jobs/{job}/{kind}");
-    Question { kind, method: "POST", path, key: None, body: json!({}), both: json!({ "job": job }), first: json!({}) }
+    Question { kind, method: "POST", path, key, body: json!({}), both: json!({ "job": job }), first: json!({}) }
 }
 
 /// The question that runs a job by hand.
@@ -320,6 +343,11 @@ pub fn dump(server: &super::Server, names: &[String], recorder: &Recorder) {
     recorder.write("dump", json!({ "jobs": rows.collect::<Vec<_>>(), "nodes": names }));
     let skips = in_parallel(&ids, |id| pages(server, &format!("/v1/jobs/{id}/skips?limit=500")));
     recorder.write("dump", json!({ "skips": skips.concat() }));
+    let versions = in_parallel(&ids, |id| {
+        let pages = pages(server, &format!("/v1/jobs/{id}/versions?limit=500"));
+        pages.iter().map(version_row).collect::<Vec<_>>()
+    });
+    recorder.write("dump", json!({ "versions": versions.concat() }));
     let executions = pages(server, "/v1/executions?limit=500");
     let attempts = in_parallel(&executions, |execution| {
         let id = text(execution, "id");
@@ -336,6 +364,16 @@ pub fn dump(server: &super::Server, names: &[String], recorder: &Recorder) {
     let dead: Vec<String> = pages(server, "/v1/dead?limit=500").iter().map(|row| text(row, "id")).collect();
     let depth = server.get("/v1/status")["queue_depth"].clone();
     recorder.write("dump", json!({ "counts": counts, "dead": dead, "gauges": { "queue_depth": depth } }));
+}
+
+fn version_row(row: &Value) -> Value {
+    shown(row, &["id", "version", "state", "effective_at", "ended_at", "paused_until"])
+}
+
+/// These fields of a row, as far as it has them.
+fn shown(row: &Value, fields: &[&str]) -> Value {
+    let has = fields.iter().filter(|field| !row[**field].is_null());
+    Value::Object(has.map(|field| ((*field).to_owned(), row[*field].clone())).collect())
 }
 
 fn execution_row(row: &Value, attempts: Value) -> Value {
@@ -357,10 +395,11 @@ fn execution_row(row: &Value, attempts: Value) -> Value {
         "outcome",
         "error",
     ];
-    let mut shown: Map<String, Value> = fields.iter().map(|field| ((*field).to_owned(), row[field].clone())).collect();
-    shown.insert("attempts".into(), attempts);
-    shown.retain(|_, value| !value.is_null());
-    Value::Object(shown)
+    let mut shown = shown(row, &fields);
+    if !attempts.is_null() {
+        shown["attempts"] = attempts;
+    }
+    shown
 }
 
 fn text(value: &Value, field: &str) -> String {

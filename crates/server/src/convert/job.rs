@@ -5,62 +5,75 @@ use campanile_model::action::ActionSpec;
 use campanile_model::catch_up::{CatchUp, CatchUpMode};
 use campanile_model::job::{Job, JobState, Window, next_fire};
 use campanile_model::notify::Expectation;
+use campanile_model::retry::RetryPolicy;
 use campanile_model::schedule::{Plan, Schedule, format_duration_ms, preview};
+use campanile_model::store::JobVersion;
 use campanile_model::{TenantId, Timestamp};
 use serde_json::value::RawValue;
 
 /// A job, as shown at `now`.
 pub fn job(job: &Job, now: Timestamp) -> wire::Job {
+    let definition = &*job.definition;
     let next = shown_next_fire(job, now);
     let next_fire_at = next.map(|at| at.to_string());
-    let status = match (job.state, next, &job.schedule) {
+    let status = match (job.state, next, &definition.schedule) {
         (JobState::Paused, ..) => "PAUSED",
         (JobState::Deleted, ..) => "CANCELLED",
         (JobState::Active, Some(_), _) => "SCHEDULED",
         (JobState::Active, None, Schedule::None) => "MANUAL",
         (JobState::Active, None, _) => "COMPLETED",
     };
-    let id = job.id.to_string();
+    let (id, effective_at) = (job.id.to_string(), job.effective_at.to_string());
     wire::Job {
         job_id: id.clone(),
         id,
-        name: job.name.clone(),
+        name: definition.name.clone(),
         tenant: tenant_name(job.tenant),
         state: job.state.as_str().to_owned(),
         status: status.to_owned(),
-        schedule: schedule_shown(&job.schedule, &job.window),
+        schedule: schedule_shown(&definition.schedule, &definition.window),
         next_run_at: next_fire_at.clone(),
         next_fire_at,
         fires_left: job.cursor.fires_left,
-        action: action_shown(&job.action),
+        action: action_shown(&definition.action),
         target: Some(job.target.to_string()).filter(|target| !target.is_empty()),
-        payload: raw(job.payload.to_string()),
-        retry_policy: wire::RetryPolicy {
-            max_attempts: job.retry.max_attempts,
-            backoff: job.retry.backoff.as_str().to_owned(),
-            initial_delay_ms: job.retry.initial_delay_ms,
-            max_delay_ms: job.retry.max_delay_ms,
-            total_timeout_ms: job.retry.total_timeout_ms,
-        },
-        timeout_ms: job.timeout_ms,
-        priority: job.priority.as_str().to_owned(),
-        pool: job.pool.to_string(),
-        catch_up: catch_up_shown(job.catch_up),
-        overlap: job.overlap.as_str().to_owned(),
-        expect: expect_shown(job.expect),
-        blackouts: job
+        payload: raw(definition.payload.to_string()),
+        retry_policy: retry_shown(definition.retry),
+        timeout_ms: definition.timeout_ms,
+        priority: definition.priority.as_str().to_owned(),
+        pool: definition.pool.to_string(),
+        catch_up: catch_up_shown(definition.catch_up),
+        overlap: definition.overlap.as_str().to_owned(),
+        expect: expect_shown(definition.expect),
+        blackouts: definition
             .blackouts
             .iter()
             .map(|b| wire::Blackout { from: b.from.to_string(), to: b.to.to_string() })
             .collect(),
         paused_until: job.paused_until.map(|until| until.to_string()),
-        spread_ms: job.spread_ms,
-        tags: job.tags.clone(),
+        spread_ms: definition.spread_ms,
+        tags: definition.tags.clone(),
         version: job.version,
         created_at: job.created_at.to_string(),
-        updated_at: job.updated_at.to_string(),
+        updated_at: effective_at.clone(),
+        effective_at,
+        ended_at: None,
         next_fires: None,
         dry_run: false,
+    }
+}
+
+/// A version of a job, as shown at `now`: the newest as the job itself, an earlier one as it was.
+pub fn job_version(version: &JobVersion, now: Timestamp) -> wire::Job {
+    let shown = job(&version.job, now);
+    let Some(ended_at) = version.ended_at else { return shown };
+    wire::Job {
+        status: "SUPERSEDED".to_owned(),
+        next_fire_at: None,
+        next_run_at: None,
+        fires_left: None,
+        ended_at: Some(ended_at.to_string()),
+        ..shown
     }
 }
 
@@ -91,7 +104,7 @@ fn shown_next_fire(job: &Job, now: Timestamp) -> Option<Timestamp> {
         }
     }
     let next = next_fire(&plan, job.spread_offset_ms(), now)?;
-    Some(next).filter(|&at| job.window.ends_at.is_none_or(|end| at <= end))
+    Some(next).filter(|&at| job.definition.window.ends_at.is_none_or(|end| at <= end))
 }
 
 /// The next `n` fires of a job.
@@ -103,15 +116,17 @@ pub fn next_fires(job: &Job, now: Timestamp, n: usize) -> Vec<wire::Fire> {
     let mut next = shown_next_fire(job, now);
     while let Some(at) = next.filter(|_| fires.len() < n) {
         let base = at.saturating_add_ms(-(offset as i64));
-        fires.extend(preview(&job.schedule, &plan, base.saturating_add_ms(-1), 1).into_iter().map(|fire| wire::Fire {
-            at: at.to_string(),
-            note: match offset {
-                0 => fire.note,
-                ms => Some(format!("{} later than the schedule says, by its spread", format_duration_ms(ms))),
-            },
-            local: fire.local,
+        fires.extend(preview(&job.definition.schedule, &plan, base.saturating_add_ms(-1), 1).into_iter().map(|fire| {
+            wire::Fire {
+                at: at.to_string(),
+                note: match offset {
+                    0 => fire.note,
+                    ms => Some(format!("{} later than the schedule says, by its spread", format_duration_ms(ms))),
+                },
+                local: fire.local,
+            }
         }));
-        next = next_fire(&plan, offset, at).filter(|&at| job.window.ends_at.is_none_or(|end| at <= end));
+        next = next_fire(&plan, offset, at).filter(|&at| job.definition.window.ends_at.is_none_or(|end| at <= end));
     }
     fires
 }
@@ -152,6 +167,16 @@ pub fn schedule_shown(schedule: &Schedule, window: &Window) -> wire::Schedule {
         Schedule::None => {}
     }
     shown
+}
+
+fn retry_shown(retry: RetryPolicy) -> wire::RetryPolicy {
+    wire::RetryPolicy {
+        max_attempts: retry.max_attempts,
+        backoff: retry.backoff.as_str().to_owned(),
+        initial_delay_ms: retry.initial_delay_ms,
+        max_delay_ms: retry.max_delay_ms,
+        total_timeout_ms: retry.total_timeout_ms,
+    }
 }
 
 fn catch_up_shown(catch_up: CatchUp) -> wire::CatchUp {

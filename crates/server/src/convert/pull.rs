@@ -217,13 +217,14 @@ pub(crate) fn claimed(pulled: Pulled, lease_ms: u64) -> wire::ClaimedExecution {
     wire::ClaimedExecution {
         execution_id: granted.fence.execution.to_string(),
         job_id: granted.job.to_string(),
-        job_name: granted.job_name.to_string(),
+        job_name: granted.definition.name.clone(),
         job_version: granted.job_version,
         handler: handler.to_string(),
         pool: pool.to_string(),
-        payload: RawValue::from_string(granted.payload.to_string()).unwrap_or_else(|_| RawValue::NULL.to_owned()),
+        payload: RawValue::from_string(granted.definition.payload.to_string())
+            .unwrap_or_else(|_| RawValue::NULL.to_owned()),
         attempt: granted.fence.attempt,
-        max_attempts: granted.attempts_from + granted.retry.max_attempts,
+        max_attempts: granted.attempts_from + granted.definition.retry.max_attempts,
         scheduled_at: granted.fire_at.to_string(),
         covers_from: granted.covers_from.map(|at| at.to_string()),
         deadline_at: deadline_at.to_string(),

@@ -6,16 +6,14 @@ use campanile_client::wire::json;
 use campanile_model::job::{Cursor, Job, JobState};
 use campanile_model::schedule::{DstFold, DstGap};
 use campanile_model::{JobId, TenantId};
+use std::sync::Arc;
 
 const NOW: Timestamp = Timestamp::from_millis(1_794_794_400_000);
 
 fn stored(schedule: Schedule) -> Job {
-    Job {
-        id: JobId::new(NOW, 1, 2),
-        tenant: TenantId::DEFAULT,
+    let definition = Definition {
         name: "a".into(),
         schedule,
-        plan: "every 60000+0".into(),
         window: Window { starts_at: Some(NOW), ends_at: Some(NOW.saturating_add_ms(86_400_000)), max_fires: Some(7) },
         spread_ms: 0,
         action: ActionSpec {
@@ -30,7 +28,6 @@ fn stored(schedule: Schedule) -> Job {
             max_delay_ms: 6,
             total_timeout_ms: Some(86_400_000),
         },
-        target: "https://x.test".into(),
         timeout_ms: 1_234,
         priority: Priority::Critical,
         pool: "batch".into(),
@@ -39,16 +36,23 @@ fn stored(schedule: Schedule) -> Job {
         expect: Expectation { start_within_ms: Some(1), finish_within_ms: None, success_every_ms: Some(3) },
         blackouts: [Blackout { from: NOW, to: NOW.saturating_add_ms(1) }].into(),
         tags: vec!["x".into(), "y".into()],
+    };
+    Job {
+        id: JobId::new(NOW, 1, 2),
+        tenant: TenantId::DEFAULT,
+        version: 3,
         state: JobState::Active,
         paused_until: Some(NOW),
-        version: 3,
         created_at: NOW,
-        updated_at: NOW,
+        effective_at: NOW,
         cursor: Cursor { next_fire_at: Some(NOW), fires_left: Some(7) },
+        plan: "every 60000+0".into(),
+        target: "https://x.test".into(),
+        definition: definition.into(),
     }
 }
 
-fn read(text: &str) -> (JobDraft, Vec<FieldProblem>) {
+fn read(text: &str) -> (Draft, Vec<FieldProblem>) {
     let mut faults = Faults::default();
     let input = Fields::job(text, &mut faults).into_job(&mut faults);
     (draft(&input, &mut faults), faults.into_vec())
@@ -68,23 +72,12 @@ fn what_is_shown_can_be_sent_back() {
             [CatchUpMode::None, CatchUpMode::Last, CatchUpMode::All, CatchUpMode::LastN(9), CatchUpMode::Coalesced]
         {
             let mut before = stored(schedule.clone());
-            before.catch_up.mode = catch_up;
+            Arc::make_mut(&mut before.definition).catch_up.mode = catch_up;
             let shown = serde_json::to_string(&job(&before, NOW)).unwrap();
             for text in [shown.clone(), json::camel(&shown)] {
                 let (after, faults) = read(&text);
                 assert_eq!(faults, [], "{text}");
-                assert_eq!(after.name, before.name);
-                assert_eq!(after.schedule, before.schedule);
-                assert_eq!(after.window, before.window);
-                assert_eq!(after.action, before.action);
-                assert_eq!(after.payload, before.payload);
-                assert_eq!(after.retry, before.retry);
-                assert_eq!((after.timeout_ms, after.spread_ms), (before.timeout_ms, before.spread_ms));
-                assert_eq!((after.priority, after.pool), (before.priority, before.pool.clone()));
-                assert_eq!(after.catch_up, before.catch_up);
-                assert_eq!((after.overlap, after.expect), (before.overlap, before.expect));
-                assert_eq!(after.blackouts[..], before.blackouts[..]);
-                assert_eq!(after.tags, before.tags);
+                assert_eq!(after.definition, *before.definition);
                 assert!(!after.paused);
             }
         }
@@ -100,7 +93,7 @@ fn a_lagging_cursor_does_not_show_fires_of_the_past() {
     lagging.cursor.fires_left = Some(2);
     assert_eq!(next(&lagging), None, "both fires are past");
     lagging.cursor.fires_left = None;
-    lagging.window.ends_at = Some(later);
+    Arc::make_mut(&mut lagging.definition).window.ends_at = Some(later);
     assert_eq!((next(&lagging), super::job(&lagging, later).status.as_str()), (None, "COMPLETED"));
     lagging.state = JobState::Paused;
     assert_eq!(super::job(&lagging, later).status, "PAUSED");
@@ -119,7 +112,7 @@ fn words_for_kinds_of_schedules_are_checked() {
         (r#"{"schedule":{"type":"EVERY","every":"5m"}}"#, "EVERY"),
     ] {
         let (draft, faults) = read(&text.replacen('{', r#"{"name":"a","action":{"type":"NOOP"},"#, 1));
-        assert_eq!((faults, schedule_kind(&draft.schedule)), (vec![], kind), "{text}");
+        assert_eq!((faults, schedule_kind(&draft.definition.schedule)), (vec![], kind), "{text}");
     }
 }
 
@@ -135,7 +128,7 @@ fn a_cut_body_may_end_within_a_character() {
 fn the_pool_follows_from_how_long_it_takes() {
     let pool = |fields: &str| {
         let (draft, faults) = read(&format!(r#"{{"name":"a","action":{{"type":"NOOP"}}{fields}}}"#));
-        faults.first().map_or_else(|| draft.pool.to_string(), |fault| fault.code.clone())
+        faults.first().map_or_else(|| draft.definition.pool.to_string(), |fault| fault.code.clone())
     };
     for (fields, expected) in [
         ("", "short"),
@@ -162,12 +155,15 @@ fn policies_of_a_run_are_read_in_any_spelling() {
     );
     assert_eq!(faults, []);
     assert_eq!(
-        (draft.overlap, draft.catch_up.mode, draft.catch_up.drip_ms),
+        (draft.definition.overlap, draft.definition.catch_up.mode, draft.definition.catch_up.drip_ms),
         (Overlap::BufferOne, CatchUpMode::Coalesced, 5_000)
     );
-    assert_eq!(draft.retry.total_timeout_ms, Some(6 * 3_600_000));
-    assert_eq!((draft.expect.start_within_ms, draft.expect.success_every_ms), (Some(60_000), Some(90_000)));
-    assert_eq!(draft.blackouts.len(), 1);
+    assert_eq!(draft.definition.retry.total_timeout_ms, Some(6 * 3_600_000));
+    assert_eq!(
+        (draft.definition.expect.start_within_ms, draft.definition.expect.success_every_ms),
+        (Some(60_000), Some(90_000))
+    );
+    assert_eq!(draft.definition.blackouts.len(), 1);
     let codes = |text: &str| {
         let faults = read(&text.replacen('{', r#"{"name":"a","action":{"type":"NOOP"},"#, 1)).1;
         faults.into_iter().map(|fault| format!("{} {}", fault.pointer, fault.code)).collect::<Vec<_>>()

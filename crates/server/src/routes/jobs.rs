@@ -8,16 +8,17 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use campanile_client::wire::input::{Faults, Fields, JobInput};
 use campanile_client::wire::{self, Batch, BatchItem, BatchRequest, FieldProblem, JobSpec, Page, Problem, json};
-use campanile_engine::intake::{Accepted, Create, JobDraft, Keyed};
+use campanile_engine::intake::{Accepted, Create, Draft};
 use campanile_model::job::{Job, JobState};
-use campanile_model::store::{self, JobKey, JobQuery};
+use campanile_model::store::{self, CallerKey, JobKey, JobQuery, Keyed};
 use campanile_model::{Error, Kind, limits};
 use http::{HeaderName, HeaderValue, StatusCode, header};
+use std::sync::Arc;
 
 /// A page of jobs ends early beyond this many bytes, since every job may have a large payload.
-const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+pub(super) const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Jobs read from the store at once for a page.
-const PAGE_CHUNK: usize = 50;
+pub(super) const PAGE_CHUNK: usize = 50;
 
 /// Create a job
 ///
@@ -168,14 +169,19 @@ pub(super) async fn list_jobs(State(app): State<App>, head: Head) -> Answer {
         let chunk = app.reads.list_jobs(&query).await?;
         page.has_more = chunk.has_more && !chunk.items.is_empty();
         for job in &chunk.items {
-            bytes += job.payload.len() + job.action.config.len() + 1_024;
-            after = Some(job.name.clone());
+            bytes += shown_bytes(job);
+            after = Some(job.name().to_owned());
             page.data.push(convert::job(job, now));
         }
     }
     page.next_cursor =
         after.filter(|_| page.has_more).map(|name| cursor::encode(&app.cursor_key, &list, name.as_bytes()));
     Ok(page_answer(&head, &page))
+}
+
+/// About how large a job is when it is shown.
+pub(super) fn shown_bytes(job: &Job) -> usize {
+    job.definition.payload.len() + job.definition.action.config.len() + 1_024
 }
 
 fn job_state(text: &str) -> Result<JobState, Refusal> {
@@ -189,14 +195,14 @@ fn job_state(text: &str) -> Result<JobState, Refusal> {
 // ---- shared with the routes that change jobs ----
 
 /// The input and draft in a body.
-pub(super) fn read(app: &App, text: &str) -> Result<(JobInput, JobDraft), Refusal> {
+pub(super) fn read(app: &App, text: &str) -> Result<(JobInput, Draft), Refusal> {
     let mut faults = Faults::default();
     let fields = Fields::job(text, &mut faults);
     read_fields(app, fields, faults)
 }
 
 /// The input and draft of `fields`, which were read with these faults. A refusal has all faults, the engine's too.
-pub(super) fn read_fields(app: &App, fields: Fields, mut faults: Faults) -> Result<(JobInput, JobDraft), Refusal> {
+pub(super) fn read_fields(app: &App, fields: Fields, mut faults: Faults) -> Result<(JobInput, Draft), Refusal> {
     if fields.is_empty() && !faults.is_empty() {
         return Err(Refusal::invalid(faults.into_vec()));
     }
@@ -220,11 +226,11 @@ pub(super) fn at_sent(refusal: Refusal, input: &JobInput) -> Refusal {
 }
 
 /// The job that would be created, with its next fires.
-pub(super) async fn would_create(app: &App, draft: &JobDraft) -> Result<wire::Job, Refusal> {
+pub(super) async fn would_create(app: &App, draft: &Draft) -> Result<wire::Job, Refusal> {
     let job = app.engine.check(app.tenant(), draft)?;
-    let taken = app.reads.get_jobs(app.tenant(), &[JobKey::Name(job.name.clone())]).await?;
+    let taken = app.reads.get_jobs(app.tenant(), &[JobKey::Name(job.name().to_owned())]).await?;
     if let Some(Some(other)) = taken.first() {
-        let message = format!("the name `{}` is taken by {}", job.name, other.id);
+        let message = format!("the name `{}` is taken by {}", job.name(), other.id);
         return Err(Error::new(Kind::Conflict, message).with_code("name_taken").into());
     }
     Ok(convert::job_preview(&job, app.engine.now()))
@@ -254,7 +260,8 @@ pub(super) fn keyed(app: &App, route: &str, key: String, fingerprint: u128, stat
         };
         store::Answer { status: status.as_u16(), body }
     };
-    Keyed { scope: format!("{} {route}", app.tenant().0), key, fingerprint, render: Box::new(render) }
+    let key = CallerKey { scope: format!("{} {route}", app.tenant().0), text: key, fingerprint };
+    Keyed { key, render: Arc::new(render) }
 }
 
 /// The answer to an accepted write.

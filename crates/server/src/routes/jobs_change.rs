@@ -9,7 +9,8 @@ use crate::{App, convert};
 use axum::extract::{Path, State};
 use campanile_client::wire::input::{Faults, Fields, JobInput, PauseInput};
 use campanile_client::wire::{self, FieldProblem, JobSpec, PauseRequest, Problem};
-use campanile_engine::intake::{Change, Create, JobDraft, NewState};
+use campanile_engine::intake::{Conditions, Create, Draft};
+use campanile_model::job::version::Change;
 use campanile_model::job::{Job, JobState};
 use campanile_model::store::JobKey;
 use campanile_model::{Error, Kind};
@@ -19,7 +20,7 @@ use http::StatusCode;
 const TRIES_MAX: usize = 8;
 
 /// A change, as asked for.
-struct Asked<'a> {
+pub(super) struct Asked<'a> {
     app: &'a App,
     job: JobKey,
     if_match: Option<IfMatch>,
@@ -30,16 +31,21 @@ struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    fn new(app: &'a App, head: &Head, route: &'static str, job: &str, body: &str) -> Result<Self, Refusal> {
+    pub(super) fn new(app: &'a App, head: &Head, route: &'static str, job: &str, body: &str) -> Result<Self, Refusal> {
         let (if_match, key) = head.conditions()?;
         let fingerprint = fingerprint(&format!("{route} {job}"), body);
         Ok(Self { app, job: job_key(job)?, if_match, key, route, fingerprint })
     }
 
     /// The conditions of the change, whose answer has this status.
-    fn change(&self, status: StatusCode) -> Change {
+    pub(super) fn conditions(&self, status: StatusCode) -> Conditions {
         let keyed = self.key.clone().map(|key| keyed(self.app, self.route, key, self.fingerprint, status));
-        Change { if_match: self.version(), keyed }
+        Conditions { if_match: self.version(), keyed }
+    }
+
+    /// Which job.
+    pub(super) fn job(&self) -> &JobKey {
+        &self.job
     }
 
     fn version(&self) -> Option<u32> {
@@ -50,7 +56,7 @@ impl<'a> Asked<'a> {
     }
 
     /// The job as it is, if it is in the version that the client wants: for dry runs.
-    async fn current(&self) -> Result<Job, Refusal> {
+    pub(super) async fn current(&self) -> Result<Job, Refusal> {
         let job = find(self.app, &self.job).await?;
         match self.version() {
             Some(version) if version != job.version => Err(another_version(job.version)),
@@ -97,13 +103,13 @@ pub(super) async fn replace_job(State(app): State<App>, head: Head, Path(job): P
 }
 
 /// Reads a body whose name may be left to the path.
-fn read_named(app: &App, key: &JobKey, text: &str) -> Result<(JobInput, JobDraft), Refusal> {
+fn read_named(app: &App, key: &JobKey, text: &str) -> Result<(JobInput, Draft), Refusal> {
     let JobKey::Name(name) = key else { return read(app, text) };
     let mut faults = Faults::default();
     let mut fields = Fields::job(text, &mut faults);
     fields.name_or(name);
     let (input, draft) = read_fields(app, fields, faults)?;
-    if draft.name != *name {
+    if draft.definition.name != *name {
         let message = format!("the path says `{name}`; rename a job by its id");
         let pointer = input.pointers.sent("/name");
         return Err(Refusal::invalid(vec![FieldProblem::new(pointer, "name_mismatch", message)]));
@@ -111,13 +117,7 @@ fn read_named(app: &App, key: &JobKey, text: &str) -> Result<(JobInput, JobDraft
     Ok((input, draft))
 }
 
-async fn would_put(
-    asked: &Asked<'_>,
-    input: &JobInput,
-    draft: JobDraft,
-    must_be_new: bool,
-    may_create: bool,
-) -> Answer {
+async fn would_put(asked: &Asked<'_>, input: &JobInput, draft: Draft, must_be_new: bool, may_create: bool) -> Answer {
     let app = asked.app;
     match asked.current().await {
         Ok(job) if must_be_new => Err(another_version(job.version)),
@@ -134,7 +134,7 @@ async fn would_put(
 }
 
 /// Replaces, or creates by name; again when somebody else created or deleted it in between.
-async fn put(asked: &Asked<'_>, input: &JobInput, draft: JobDraft, must_be_new: bool, may_create: bool) -> Answer {
+async fn put(asked: &Asked<'_>, input: &JobInput, draft: Draft, must_be_new: bool, may_create: bool) -> Answer {
     let app = asked.app;
     for _ in 0..TRIES_MAX {
         if !must_be_new {
@@ -144,7 +144,7 @@ async fn put(asked: &Asked<'_>, input: &JobInput, draft: JobDraft, must_be_new: 
                     check_paused(input, &job)?;
                 }
             }
-            match app.engine.replace(app.tenant(), &asked.job, draft.clone(), asked.change(StatusCode::OK)).await {
+            match app.engine.replace(app.tenant(), &asked.job, draft.clone(), asked.conditions(StatusCode::OK)).await {
                 Ok(accepted) => return accepted_answer(app, accepted, StatusCode::OK),
                 Err(error) if error.kind() == Kind::NotFound && may_create => {}
                 Err(error) => return Err(absent(asked, error.into())),
@@ -154,7 +154,7 @@ async fn put(asked: &Asked<'_>, input: &JobInput, draft: JobDraft, must_be_new: 
             // `If-None-Match: *` on an id: the client cannot choose ids.
             return Err(no_job(&asked.job));
         }
-        let keyed = asked.change(StatusCode::CREATED).keyed;
+        let keyed = asked.conditions(StatusCode::CREATED).keyed;
         let create = Create { draft: draft.clone(), keyed };
         match app.engine.create(app.tenant(), vec![create]).await.pop() {
             Some(Ok(accepted)) => return accepted_answer(app, accepted, StatusCode::CREATED),
@@ -219,9 +219,9 @@ pub(super) async fn patch_job(State(app): State<App>, head: Head, Path(job): Pat
             return Ok(job_answer(StatusCode::OK, &convert::job_preview(&job, app.engine.now())));
         }
         // The patch was applied to this version, so it must still be this one.
-        let change =
-            Change { if_match: Some(asked.version().unwrap_or(current.version)), ..asked.change(StatusCode::OK) };
-        match app.engine.replace(app.tenant(), &JobKey::Id(current.id), draft, change).await {
+        let if_match = Some(asked.version().unwrap_or(current.version));
+        let conditions = Conditions { if_match, ..asked.conditions(StatusCode::OK) };
+        match app.engine.replace(app.tenant(), &JobKey::Id(current.id), draft, conditions).await {
             Ok(accepted) => return accepted_answer(&app, accepted, StatusCode::OK),
             Err(error) if error.code() == "version_mismatch" && asked.version().is_none() => {}
             Err(error) => return Err(at_sent(error.into(), &input)),
@@ -231,10 +231,10 @@ pub(super) async fn patch_job(State(app): State<App>, head: Head, Path(job): Pat
 }
 
 /// What is stored, with a patch applied.
-fn patched(app: &App, current: &Job, patch: &str) -> Result<(JobInput, JobDraft), Refusal> {
+fn patched(app: &App, current: &Job, patch: &str) -> Result<(JobInput, Draft), Refusal> {
     let mut faults = Faults::default();
-    let stored =
-        wire::Job { action: convert::action_whole(&current.action), ..convert::job(current, current.updated_at) };
+    let action = convert::action_whole(&current.definition.action);
+    let stored = wire::Job { action, ..convert::job(current, current.effective_at) };
     let stored = serde_json::to_string(&stored).unwrap_or_default();
     let mut fields = Fields::job(&stored, &mut Faults::default());
     fields.patch(Fields::job(patch, &mut faults));
@@ -258,9 +258,9 @@ fn patched(app: &App, current: &Job, patch: &str) -> Result<(JobInput, JobDraft)
 pub(super) async fn delete_job(State(app): State<App>, head: Head, Path(job): Path<String>) -> Answer {
     let asked = Asked::new(&app, &head, "DELETE /v1/jobs/{job}", &job, "{}")?;
     if head.params(&["dry_run"])?.flag("dry_run")? {
-        return would_be(&asked, NewState::Deleted).await;
+        return would_be(&asked, Change::Delete).await;
     }
-    let accepted = app.engine.delete(app.tenant(), &asked.job, asked.change(StatusCode::NO_CONTENT)).await?;
+    let accepted = app.engine.delete(app.tenant(), &asked.job, asked.conditions(StatusCode::NO_CONTENT)).await?;
     accepted_answer(&app, accepted, StatusCode::NO_CONTENT)
 }
 
@@ -290,9 +290,9 @@ pub(super) async fn pause_job(
     let until = convert::Reader::new(&input.pointers, &mut faults).until("/until", &input.until, app.engine.now());
     let until = faultless(until, faults)?;
     if head.params(&["dry_run"])?.flag("dry_run")? {
-        return would_be(&asked, NewState::Paused(until)).await;
+        return would_be(&asked, Change::Pause(until)).await;
     }
-    let accepted = app.engine.pause(app.tenant(), &asked.job, until, asked.change(StatusCode::OK)).await?;
+    let accepted = app.engine.pause(app.tenant(), &asked.job, until, asked.conditions(StatusCode::OK)).await?;
     accepted_answer(&app, accepted, StatusCode::OK)
 }
 
@@ -311,16 +311,16 @@ pub(super) async fn pause_job(
 pub(super) async fn resume_job(State(app): State<App>, head: Head, Path(job): Path<String>, _: NoBody) -> Answer {
     let asked = Asked::new(&app, &head, "POST /v1/jobs/{job}/resume", &job, "{}")?;
     if head.params(&["dry_run"])?.flag("dry_run")? {
-        return would_be(&asked, NewState::Active).await;
+        return would_be(&asked, Change::Resume).await;
     }
-    let accepted = app.engine.resume(app.tenant(), &asked.job, asked.change(StatusCode::OK)).await?;
+    let accepted = app.engine.resume(app.tenant(), &asked.job, asked.conditions(StatusCode::OK)).await?;
     accepted_answer(&app, accepted, StatusCode::OK)
 }
 
 /// The job as it would be in another state.
-async fn would_be(asked: &Asked<'_>, state: NewState) -> Answer {
+async fn would_be(asked: &Asked<'_>, change: Change) -> Answer {
     let engine = &asked.app.engine;
     let current = asked.current().await?;
-    let job = engine.preview_state(asked.app.tenant(), &JobKey::Id(current.id), state).await?;
+    let job = engine.preview_state(asked.app.tenant(), &JobKey::Id(current.id), change).await?;
     Ok(json(StatusCode::OK, &convert::job_preview(&job, engine.now())))
 }

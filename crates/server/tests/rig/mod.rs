@@ -72,7 +72,7 @@ impl Rig {
             dir.path().join("campanile.db"),
         ));
         let ctx = Context {
-            store: Arc::new(store.unwrap()),
+            store: Arc::new(store.unwrap().with_clock(clock.clone())),
             queue: Arc::new(campanile_queue::memory::MemoryQueue::new()),
             coordinator: Arc::new(campanile_cluster::solo::Solo::new()),
             actions: campanile_actions::standard(campanile_actions::Options::dev()),

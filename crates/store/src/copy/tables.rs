@@ -37,6 +37,7 @@ pub(super) const TABLES: &[Table] = &[
     // The target has a sequence for fences.
     Table { only: "name <> 'fence'", ..Table::new("counters", &["name"]) },
     Table::new("jobs", &["id"]),
+    Table::new("job_versions", &["job_id", "version"]),
     Table::new("executions", &["id"]),
     Table::new("attempts", &["execution_id", "fence"]),
     Table::new("responses", &["execution_id", "fence"]),

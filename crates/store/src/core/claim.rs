@@ -19,8 +19,8 @@ use campanile_model::overlap::Overlap;
 use campanile_model::store::{AttemptFence, Claim, Claimed, Granted};
 use campanile_model::time::Timestamp;
 
-/// Starts attempts. The set has the executions with their runs; of those that are `startable`, also their jobs' guards
-/// and offers, limits of pools, a fence each, first starts and checkpoints.
+/// Starts attempts. The set has the executions with their runs; of those that are `startable`, also the versions
+/// of their jobs, limits of pools, a fence each, first starts and checkpoints.
 pub(crate) fn claim(set: &mut WorkingSet<'_>, claims: &[Claim]) -> Result<Vec<Claimed>> {
     let mut verdicts: Vec<Option<Claimed>> = vec![None; claims.len()];
     let mut contended = Vec::new();
@@ -56,7 +56,7 @@ fn claim_one(set: &mut WorkingSet<'_>, claim: &Claim, last: bool) -> Result<Opti
     }))
 }
 
-/// The execution of a claim, if it is in a state to start and the attempt is the right one: of the others nothing more is
+/// The execution of a claim, if it is in a state to start and is what the claimer was sent for: of the others nothing more is
 /// loaded.
 pub(crate) fn startable<'s>(set: &'s WorkingSet<'_>, claim: &Claim) -> Option<&'s Record> {
     let record = set.get(claim.execution)?;
@@ -67,6 +67,8 @@ pub(crate) fn startable<'s>(set: &'s WorkingSet<'_>, claim: &Claim) -> Option<&'
     let taken = record.runs() && planted(Bug("claim_unguarded"));
     // quartz#29: a trigger that was fired and set again in between is taken for the one that was read.
     let same = record.attempt == claim.attempt || planted(Bug("claim-of-any-attempt"));
+    // One that another version has fired anew may be for another runner; that one is sent for it.
+    let same = same && record.job_version == claim.job_version;
     (taken || allowed && same).then_some(record)
 }
 
@@ -148,19 +150,16 @@ fn grant(set: &mut WorkingSet<'_>, claim: &Claim) -> Result<Granted> {
     let fence = set.fence()?;
     let record = set.get(claim.execution).ok_or_else(|| missing("execution"))?;
     let of = &record.of;
-    let offer = set.offers.get(&of.job).ok_or_else(|| missing("job"))?;
+    let definition = set.definition(record).ok_or_else(|| missing("version of a job"))?.clone();
     let first_started_at = set.first_start(record).unwrap_or(claim.now);
-    let total_ms = offer.retry.total_timeout_ms;
-    let timeout_ms = time_limit_ms(offer.timeout_ms, total_ms, first_started_at, claim.now);
+    let total_ms = definition.retry.total_timeout_ms;
+    let timeout_ms = time_limit_ms(definition.timeout_ms, total_ms, first_started_at, claim.now);
     Ok(Granted {
         fence: AttemptFence { execution: of.id, attempt: claim.attempt + 1, fence },
         tenant: of.tenant,
         job: of.job,
-        job_version: offer.version,
-        job_name: offer.name.clone(),
-        action: offer.action.clone(),
-        payload: offer.payload.clone(),
-        retry: offer.retry,
+        job_version: record.job_version,
+        definition,
         timeout_ms,
         fire_at: of.fire_at,
         lease_until: after(claim.now, lease_ms(claim.lease, timeout_ms)),

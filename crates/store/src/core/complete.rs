@@ -39,7 +39,7 @@ pub(crate) fn may_start<'s>(set: &'s WorkingSet<'_>, claim: &Claim) -> Option<&'
 }
 
 /// Ends attempts. The set has the executions with their runs, what `effects::Preload` asks for, and how many lines
-/// those have that log; of those that `may_start`, also guards, limits of pools and a fence
+/// those have that log; of those that `may_start`, also the versions of their jobs, limits of pools and a fence
 /// each.
 pub(crate) fn complete<'b>(set: &mut WorkingSet<'b>, completions: &'b [Completion]) -> Result<Vec<Applied>> {
     let mut verdicts = vec![Applied::Gone; completions.len()];

@@ -3,40 +3,37 @@
 use super::Result;
 use super::record::{Record, Shape};
 use super::set::{IdMap, WorkingSet};
-use campanile_model::action::ActionKind;
 use campanile_model::execution::Reason;
 use campanile_model::ids::{ExecutionId, JobId, TenantId};
-use campanile_model::job::Priority;
+use campanile_model::job::Firing;
 use campanile_model::lifecycle::{self, Event};
 use campanile_model::overlap::Overlap;
 use campanile_model::store::{Applied, Replay};
 use campanile_model::time::Timestamp;
 use std::sync::Arc;
 
-/// What is done, where and for whom, by a job as it is now.
-pub(crate) struct Target {
-    pub(crate) action: ActionKind,
-    pub(crate) target: Arc<str>,
-    pub(crate) pool: Arc<str>,
-    pub(crate) priority: Priority,
+/// The newest version of a job: what is done, where and for whom.
+pub(crate) struct Newest {
+    pub(crate) version: u32,
+    pub(crate) firing: Arc<Firing>,
 }
 
-/// Runs dead executions again. `targets` are those of jobs that are not deleted. The last attempt gets a row of its own,
+/// Runs dead executions again. They take the newest version of their job; `newest` are those of jobs that are not deleted. The last attempt gets a row of its own,
 /// since the execution's row will hold the next one; and the retry policy counts from here.
 pub(crate) fn replay(
     set: &mut WorkingSet<'_>,
     (tenant, replays, now): (TenantId, &[Replay], Timestamp),
-    targets: &IdMap<JobId, Target>,
+    newest: &IdMap<JobId, Newest>,
 ) -> Result<Vec<Applied>> {
     let mut verdicts = Vec::with_capacity(replays.len());
     for replay in replays {
         verdicts.push(match find(set, tenant, replay.execution, Event::Replay) {
             Err(verdict) => verdict,
-            Ok(found) => match targets.get(&found.of.job) {
+            Ok(found) => match newest.get(&found.of.job) {
                 // Its job is deleted: there is nothing to run it by.
                 None => Applied::Stale { state: found.state },
-                Some(target) => {
-                    run_again(set, replay, target, now)?;
+                Some(newest) => {
+                    run_again(set, replay, newest, now)?;
                     Applied::Done
                 }
             },
@@ -45,20 +42,18 @@ pub(crate) fn replay(
     Ok(verdicts)
 }
 
-fn run_again(set: &mut WorkingSet<'_>, replay: &Replay, target: &Target, now: Timestamp) -> Result<()> {
-    let id = replay.execution;
+fn run_again(set: &mut WorkingSet<'_>, replay: &Replay, newest: &Newest, now: Timestamp) -> Result<()> {
+    let (id, firing) = (replay.execution, &*newest.firing);
     let kept = set.at(id)?.newest_attempt();
     set.attempts.extend(kept);
     let record = leave(set, id, Event::Replay, now)?;
     let (state, tenant) = (Some(record.state), record.of.tenant);
-    let pool = std::mem::replace(&mut record.of.pool, target.pool.clone());
-    record.of.target = target.target.clone();
-    (record.action, record.priority) = (target.action, target.priority);
+    let pool = std::mem::replace(&mut record.of.pool, firing.pool.clone());
+    record.of.target = firing.target.clone();
+    (record.job_version, record.action, record.priority) = (newest.version, firing.action, firing.priority);
     // It waits for other runs of its job, whatever the policy says: neither must a replay be skipped, nor end what
     // runs.
-    if record.of.overlap != Overlap::Allow {
-        record.of.overlap = Overlap::BufferAll;
-    }
+    record.of.overlap = if firing.overlap == Overlap::Allow { Overlap::Allow } else { Overlap::BufferAll };
     record.of.first_started_at = record.first_start();
     (record.wake_at, record.attempts_from, record.losses) = (replay.wake_at, record.attempt, 0);
     (record.reason, record.finished_at, record.outcome, record.error) = (None, None, None, None);
@@ -66,9 +61,9 @@ fn run_again(set: &mut WorkingSet<'_>, replay: &Replay, target: &Target, now: Ti
     record.touch(Shape::Whole);
     let waiting = record.waiting();
     set.ready.push(waiting);
-    if pool != target.pool {
+    if pool != firing.pool {
         set.effects.sums.count(tenant, &pool, state, None);
-        set.effects.sums.count(tenant, &target.pool, None, state);
+        set.effects.sums.count(tenant, &firing.pool, None, state);
     }
     Ok(())
 }

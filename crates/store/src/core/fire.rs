@@ -67,15 +67,18 @@ pub(crate) fn fire(
 }
 
 /// Gives an execution that is there to a newer version of its job, if that may take it over: it has not begun, and was
-/// not skipped for another reason than its version. Says whether it did.
+/// not skipped for another reason than its version, or that the job was paused then. Says whether it did.
 fn refire(set: &mut WorkingSet<'_>, fire: &Fire, now: Timestamp) -> Result<bool> {
     let dispatch = &fire.dispatch;
     // One that is gone again was there long ago.
     let Some(found) = set.get(dispatch.execution) else { return Ok(false) };
-    let given_way = !found.state.is_final() || found.reason == Some(Reason::StaleVersion);
+    let given_way = !found.state.is_final() || matches!(found.reason, Some(Reason::StaleVersion | Reason::Paused));
     let begun = found.attempt > 0 || found.first_start().is_some();
     let legal = lifecycle::sources(Event::Refire).contains(found.state);
-    let forbidden = !legal || !given_way || begun || found.job_version >= dispatch.job_version;
+    let older = found.job_version < dispatch.job_version;
+    // Somebody who fills a gap does not take away what a version of the schedule is about to run.
+    let gap = fire.kind == FireKind::Schedule || found.state.is_final();
+    let forbidden = !legal || !given_way || begun || !older || !gap;
     // airflow#23520: after a restart, what ran already is fired again.
     if forbidden && !planted(Bug("fired-again-after-restart")) {
         return Ok(false);

@@ -2,7 +2,7 @@
 
 use campanile_model::fault::{Bug, planted};
 use campanile_model::ids::TenantId;
-use campanile_model::store::{Answer, Idempotency};
+use campanile_model::store::{Answer, CallerKey, Idempotency};
 use campanile_model::time::Timestamp;
 
 /// A key that was used before.
@@ -23,12 +23,13 @@ pub(crate) struct Remembered {
 
 impl Remembered {
     /// What a request leaves under its key.
-    pub(crate) fn of(key: &Idempotency) -> Self {
-        Self { fingerprint: key.fingerprint, answer: key.answer.clone(), expires_at: key.expires_at }
+    pub(crate) fn of(answered: &Idempotency) -> Self {
+        let Idempotency { key, answer, expires_at } = answered;
+        Self { fingerprint: key.fingerprint, answer: answer.clone(), expires_at: *expires_at }
     }
 
     /// What this means to a request under the key at `now`; nothing, once it has expired.
-    pub(crate) fn judge(&self, key: &Idempotency, now: Timestamp) -> Option<Used> {
+    pub(crate) fn judge(&self, key: &CallerKey, now: Timestamp) -> Option<Used> {
         // gofastr#198: the first one is not done yet, so the second finds nothing.
         if self.expires_at <= now || planted(Bug("key-in-flight")) {
             return None;

@@ -29,8 +29,8 @@ pub(crate) fn defer(set: &mut WorkingSet<'_>, deferrals: &[Deferral]) -> Result<
     Ok(verdicts)
 }
 
-/// Prolongs leases, and keeps what attempts report. The set has the executions; of those that run, also their jobs'
-/// offers, first starts, and how many lines those have that log.
+/// Prolongs leases, and keeps what attempts report. The set has the executions; of those that run, also what
+/// they run by, first starts, and how many lines those have that log.
 pub(crate) fn extend<'b>(set: &mut WorkingSet<'b>, extensions: &'b [Extension]) -> Result<Vec<Extended>> {
     extensions.iter().map(|extension| prolong(set, extension)).collect()
 }
@@ -41,7 +41,7 @@ fn prolong<'b>(set: &mut WorkingSet<'b>, extension: &'b Extension) -> Result<Ext
     let (Some(started_at), true) = (found.started_at, found.runs()) else {
         return Ok(Extended::Stale { state: found.state });
     };
-    let Some(offer) = set.offers.get(&found.of.job) else { return Ok(Extended::Gone) };
+    let Some(definition) = set.definition(found) else { return Ok(Extended::Gone) };
     let its_own = match extension.fence {
         // Sketch S12: the same name is not the same attempt.
         Some(fence) if !planted(Bug("compared-by-worker-name")) => fence == found.fence,
@@ -51,7 +51,7 @@ fn prolong<'b>(set: &mut WorkingSet<'b>, extension: &'b Extension) -> Result<Ext
         return Ok(Extended::Stale { state: found.state });
     }
     let first_start = set.first_start(found).unwrap_or(started_at);
-    let timeout_ms = time_limit_ms(offer.timeout_ms, offer.retry.total_timeout_ms, first_start, started_at);
+    let timeout_ms = time_limit_ms(definition.timeout_ms, definition.retry.total_timeout_ms, first_start, started_at);
     let asked = found.cancel_requested_at.map(|_| found.cancel_reason.unwrap_or(Reason::CancelledByUser));
     let (fence, until) = (found.fence, found.wake_at);
     if let Some(progress) = &extension.progress {

@@ -9,7 +9,7 @@
 //!
 //! Reading order: `record` and `set` (what is judged), `change` and `effects` (what follows from every change of state, with
 //! `sums`, `watches`, `outbox` and `event`), then the verbs in the order of the path: `jobs`, `fire`, `claim` (with `pools`
-//! and `overlap`), `lease`, `complete`, `cancel`, `dead`; then `keys`, `shards`, `retention` and small `rules`.
+//! and `overlap`), `lease`, `complete`, `cancel`, `dead`; then `keys`, `shards`, `skips`, `retention` and small `rules`.
 
 pub(crate) mod record;
 pub(crate) mod set;
@@ -31,6 +31,7 @@ pub(crate) mod dead;
 pub(crate) mod reports;
 pub(crate) mod keys;
 pub(crate) mod shards;
+pub(crate) mod skips;
 pub(crate) mod retention;
 pub(crate) mod rules;
 #[cfg(test)]

@@ -6,6 +6,7 @@ use campanile_model::action::ActionKind;
 use campanile_model::execution::{AttemptError, AttemptOutcome, Reason};
 use campanile_model::ids::{ExecutionId, FireKind};
 use campanile_model::job::Priority;
+use campanile_model::job::version::FiredUnder;
 use campanile_model::lifecycle::{self, Event, State};
 use campanile_model::queue::Dispatch;
 use campanile_model::store::{Fire, Waiting};
@@ -144,6 +145,17 @@ impl Record {
     /// Whether an attempt runs.
     pub(crate) fn runs(&self) -> bool {
         lifecycle::sources(Event::Succeed).contains(self.state)
+    }
+
+    /// As the versions of its job decide about its start.
+    pub(crate) fn fired_under(&self) -> FiredUnder {
+        FiredUnder {
+            kind: self.kind,
+            version: self.job_version,
+            fire_at: self.of.fire_at,
+            // A snooze leaves no attempt behind, and yet it was tried.
+            tried: self.attempt > 0 || self.first_start().is_some(),
+        }
     }
 
     /// As it is dispatched.

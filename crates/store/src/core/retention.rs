@@ -8,12 +8,25 @@
 
 use campanile_model::ids::ExecutionId;
 use campanile_model::lifecycle::State;
+use campanile_model::limits;
 use campanile_model::store::{Keep, Retention};
 use campanile_model::time::Timestamp;
 
-/// Where the scans stand, by the code of the state. In memory only: a new start scans anew.
+/// Where the scans stand: those of executions by the code of their state, and that of versions. In memory only: a new start scans
+/// anew.
 #[derive(Clone, Default)]
-pub(crate) struct Progress([Scan; State::CODES]);
+pub(crate) struct Progress {
+    states: [Scan; State::CODES],
+    pub(crate) versions: OldVersion,
+}
+
+/// A superseded version, in the order of its end: when that was, which job, which version.
+pub(crate) type OldVersion = (i64, [u8; 16], u32);
+
+/// Superseded versions that one call looks at.
+const VERSIONS_MAX: usize = 100;
+/// Executions that are looked at to see whether one is of a version. Where there are more, the version is kept.
+pub(crate) const EXECUTIONS_OF_VERSION_MAX: usize = 10_000;
 
 #[derive(Copy, Clone, PartialEq)]
 enum Scan {
@@ -55,6 +68,8 @@ impl Order {
 pub(crate) struct Found {
     /// What to delete.
     pub(crate) victims: Vec<(ExecutionId, State)>,
+    /// Superseded versions to delete.
+    pub(crate) versions: Vec<OldVersion>,
     /// Where the scans stand, once that is done.
     pub(crate) progress: Progress,
     /// Whether a scan is not over.
@@ -65,7 +80,14 @@ pub(crate) struct Found {
 
 impl Found {
     pub(crate) fn new(order: &Order, progress: Progress) -> Self {
-        Self { victims: Vec::new(), progress, more: false, rows_left: order.rows_max, limit: order.limit }
+        Self {
+            victims: Vec::new(),
+            versions: Vec::new(),
+            progress,
+            more: false,
+            rows_left: order.rows_max,
+            limit: order.limit,
+        }
     }
 
     /// How many more rows may be looked at; none when there are enough to delete.
@@ -77,15 +99,37 @@ impl Found {
     pub(crate) fn close(&mut self, sweep: &Sweep, over: bool) {
         self.more |= !over;
         let place = if over { Scan::Over } else { Scan::After(sweep.after) };
-        self.progress.0[usize::from(sweep.state.code())] = place;
+        self.progress.states[usize::from(sweep.state.code())] = place;
+    }
+
+    /// How many superseded versions may be looked at; all of them may be deleted.
+    pub(crate) fn versions_max(&self) -> usize {
+        self.limit.saturating_sub(self.victims.len()).min(VERSIONS_MAX)
+    }
+
+    /// The scan of versions has come to these. If they are fewer than it might have looked at, it is over, and starts anew the
+    /// next time.
+    pub(crate) fn close_versions(&mut self, looked: &[OldVersion]) {
+        let is_over = looked.len() < self.versions_max();
+        self.progress.versions = match looked.last() {
+            Some(last) if !is_over => *last,
+            _ if is_over => OldVersion::default(),
+            _ => self.progress.versions,
+        };
+        self.more |= !is_over;
     }
 
     /// All scans were visited. When all are over, the next call starts anew.
     pub(crate) fn finish(&mut self) {
         if !self.more {
-            self.progress = Progress::default();
+            self.progress.states = Default::default();
         }
     }
+}
+
+/// The latest instant that an execution of a version can have which ended then: it was fired at most this long ahead.
+pub(crate) fn last_fire_of(ended_at: Timestamp) -> Timestamp {
+    ended_at.saturating_add_ms(limits::LEAD_MS_MAX as i64)
 }
 
 /// The scan of one state.
@@ -101,7 +145,7 @@ pub(crate) struct Sweep {
 impl Sweep {
     /// The scan of a state in which so many executions are; none if it is over.
     pub(crate) fn new(order: &Order, keep: &Keep, progress: &Progress, in_state: u64) -> Option<Self> {
-        let Scan::After(after) = progress.0[usize::from(keep.state.code())] else { return None };
+        let Scan::After(after) = progress.states[usize::from(keep.state.code())] else { return None };
         let aged = keep.age_ms.map_or([0; 16], |age_ms| *ExecutionId::floor(order.ago(age_ms)).as_bytes());
         Some(Self {
             state: keep.state,

@@ -6,7 +6,7 @@ use campanile_model::fault::{Bug, planted};
 use campanile_model::ids::ExecutionId;
 use campanile_model::limits;
 use campanile_model::notify::{Expectation, WatchKind};
-use campanile_model::store::{Extension, Lease};
+use campanile_model::store::{Extension, Lease, PlannedJob};
 use campanile_model::time::Timestamp;
 
 /// Whether the runner of this name is a node: it runs its attempts as long as it lives, and ends those that are taken
@@ -61,6 +61,16 @@ pub(crate) fn watched(expect: &Expectation) -> u8 {
 pub(crate) fn widths(expect: &Expectation) -> impl Iterator<Item = (WatchKind, u64)> + use<> {
     let widths = [(WatchKind::Start, expect.start_within_ms), (WatchKind::Finish, expect.finish_within_ms)];
     widths.into_iter().filter_map(|(kind, width)| Some((kind, width?)))
+}
+
+/// One page of two, in the order of (next_fire_at, id).
+pub(crate) fn one_page(mut jobs: Vec<PlannedJob>, owed: Vec<PlannedJob>, limit: usize) -> Vec<PlannedJob> {
+    if !owed.is_empty() {
+        jobs.extend(owed);
+        jobs.sort_by_key(|job| (job.cursor.next_fire_at, job.id));
+        jobs.truncate(limit);
+    }
+    jobs
 }
 
 /// Positions of `items` in the order of `key`; equal ones stay in their order.

@@ -8,15 +8,14 @@ use super::pools::Pool;
 use super::record::{KeptAttempt, Record, Shape};
 use super::reports::Reports;
 use super::{Result, missing};
-use campanile_model::action::ActionSpec;
 use campanile_model::error::{Error, Kind};
 use campanile_model::execution::{AttemptOutcome, Reason, Response};
 use campanile_model::fault::{Bug, planted};
 use campanile_model::ids::{ExecutionId, JobId};
-use campanile_model::job::JobState;
+use campanile_model::job::Definition;
+use campanile_model::job::version::{InForce, discard_reason};
 use campanile_model::lifecycle::{self, Event, State};
-use campanile_model::retry::RetryPolicy;
-use campanile_model::store::{Waiting, discard_reason};
+use campanile_model::store::Waiting;
 use campanile_model::time::Timestamp;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -27,10 +26,12 @@ use std::sync::Arc;
 pub(crate) struct WorkingSet<'b> {
     /// Boxed: they are large, and go from batch to batch where a store keeps them.
     records: IdMap<ExecutionId, Box<Record>>,
-    /// Jobs as they are now, of what may start.
-    pub(crate) guards: IdMap<JobId, Guard>,
-    /// What runners get of jobs, of what may start; and what limits the attempts that run.
-    pub(crate) offers: IdMap<JobId, Offer>,
+    /// The newest versions of jobs, of what may start.
+    pub(crate) newest: IdMap<JobId, InForce>,
+    /// The superseded versions that govern executions which may start, where it is not the newest (`FiredUnder::needs_older`).
+    pub(crate) governing: IdMap<ExecutionId, InForce>,
+    /// What attempts run by, of what may start; and what limits the attempts that run.
+    pub(crate) definitions: IdMap<(JobId, u32), Arc<Definition>>,
     /// Pools that have limits, of what may start.
     pub(crate) pools: Vec<Pool>,
     /// Fences that nobody has had, one for each that may start.
@@ -51,24 +52,6 @@ pub(crate) struct WorkingSet<'b> {
     pub(crate) responses: Vec<(ExecutionId, u64, &'b Response)>,
     /// Executions that wait from now on and did not before.
     pub(crate) ready: Vec<Waiting>,
-}
-
-/// A job as it is now: what decides whether an execution may still start.
-#[derive(Copy, Clone)]
-pub(crate) struct Guard {
-    pub(crate) state: JobState,
-    pub(crate) version: u32,
-    pub(crate) updated_at: Timestamp,
-}
-
-/// What a runner gets of a job.
-pub(crate) struct Offer {
-    pub(crate) version: u32,
-    pub(crate) name: Arc<str>,
-    pub(crate) action: ActionSpec,
-    pub(crate) retry: RetryPolicy,
-    pub(crate) timeout_ms: u64,
-    pub(crate) payload: Arc<str>,
 }
 
 /// A map by an id. The last half of an id is random, a hash, or, in tests, a number: one multiplication spreads all of them.
@@ -142,13 +125,15 @@ impl<'b> WorkingSet<'b> {
         self.fences.next().ok_or_else(|| missing("fence"))
     }
 
-    /// Why an execution must not run, by its job as it is now.
+    /// Why an execution must not run, by the versions of its job.
     pub(super) fn stale(&self, record: &Record) -> Option<Reason> {
-        let Some(job) = self.guards.get(&record.of.job) else { return Some(Reason::JobDeleted) };
-        // A snooze leaves no attempt behind, and yet it was tried.
-        let tried = record.attempt.max(u32::from(record.first_start().is_some()));
-        let fired = (record.kind, record.job_version, record.of.fire_at, tried);
-        discard_reason(fired, (job.state, job.version, job.updated_at))
+        let Some(newest) = self.newest.get(&record.of.job) else { return Some(Reason::JobDeleted) };
+        discard_reason(&record.fired_under(), newest, self.governing.get(&record.of.id))
+    }
+
+    /// What an execution runs by: its own version of its job.
+    pub(super) fn definition(&self, record: &Record) -> Option<&Arc<Definition>> {
+        self.definitions.get(&(record.of.job, record.job_version))
     }
 
     /// When the first attempt of an execution started that counts: those before a replay do not.

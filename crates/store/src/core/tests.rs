@@ -4,14 +4,15 @@
 use super::cancel::cancel;
 use super::claim::{claim, startable};
 use super::complete::{complete, may_start};
-use super::dead::{Target, bury, replay};
+use super::dead::{Newest, bury, replay};
 use super::fire::{fire, newest};
 use super::pools::Pool;
 use super::record::{Record, Shape};
-use super::set::{Guard, IdMap, IdSet, Offer, WorkingSet};
+use super::set::{IdMap, IdSet, WorkingSet};
 use campanile_model::execution::{AttemptOutcome, Reason};
 use campanile_model::ids::{ExecutionId, TenantId};
-use campanile_model::job::{Job, JobState};
+use campanile_model::job::Job;
+use campanile_model::job::version::InForce;
 use campanile_model::lifecycle::{Event, State};
 use campanile_model::overlap::Overlap;
 use campanile_model::store::{
@@ -35,16 +36,9 @@ fn loaded<'b>(job: &Job, fires: &[Fire]) -> WorkingSet<'b> {
             set.runs.insert_job(dispatch.job);
         }
     }
-    set.guards.insert(job.id, Guard { state: job.state, version: job.version, updated_at: job.updated_at });
-    let offer = Offer {
-        version: job.version,
-        name: job.name.as_str().into(),
-        action: job.action.clone(),
-        retry: job.retry,
-        timeout_ms: job.timeout_ms,
-        payload: job.payload.clone(),
-    };
-    set.offers.insert(job.id, offer);
+    let newest = InForce { version: job.version, state: job.state, effective_at: job.effective_at };
+    set.newest.insert(job.id, newest);
+    set.definitions.insert((job.id, job.version), job.definition.clone());
     set.fences = (1..100).collect::<Vec<u64>>().into_iter();
     set
 }
@@ -88,22 +82,25 @@ fn a_claim_is_granted_once_and_not_before_its_instant() {
 }
 
 #[test]
-fn a_job_that_changed_before_the_instant_discards_it() {
+fn an_execution_that_another_version_governs_is_discarded() {
     let job = g::job(1);
     let (fires, ids) = fires(&job, 1);
-    let changed = |state, updated_at| Job { state, version: job.version + 1, updated_at, ..job.clone() };
     let before = DUE.saturating_add_ms(-1);
-    for (now, verdict) in [
-        (changed(JobState::Active, before), Claimed::Discarded(Reason::StaleVersion)),
-        (changed(JobState::Paused, before), Claimed::Discarded(Reason::Paused)),
-        (changed(JobState::Deleted, LATE), Claimed::Discarded(Reason::JobDeleted)),
+    for (change, at, verdict) in [
+        (g::define(&job, |_| ()), before, Claimed::Discarded(Reason::StaleVersion)),
+        (g::Change::Pause(None), before, Claimed::Discarded(Reason::Paused)),
+        (g::Change::Delete, LATE, Claimed::Discarded(Reason::JobDeleted)),
     ] {
-        let mut set = loaded(&now, &fires);
+        let mut set = loaded(&g::changed(&job, &change, at), &fires);
         assert_eq!(claimed(&mut set, ids[0], 0, LATE), verdict);
         assert_eq!(set.get(ids[0]).unwrap().state, State::Skipped);
     }
-    let mut set = loaded(&changed(JobState::Active, DUE), &fires);
-    granted(claimed(&mut set, ids[0], 0, LATE));
+    // A change at the instant does not govern it: the version before it does, and runs as it was.
+    let mut set = loaded(&g::changed(&job, &g::define(&job, |d| d.payload = "2".into()), DUE), &fires);
+    set.governing.insert(ids[0], InForce { version: 1, state: job.state, effective_at: job.effective_at });
+    set.definitions.insert((job.id, 1), job.definition.clone());
+    let it = granted(claimed(&mut set, ids[0], 0, LATE));
+    assert_eq!((it.job_version, &it.definition), (1, &job.definition));
 }
 
 #[test]
@@ -111,7 +108,7 @@ fn a_pool_grants_as_many_as_it_has_slots() {
     let job = g::job(1);
     let (fires, ids) = fires(&job, 3);
     let mut set = loaded(&job, &fires);
-    set.pools.push(Pool { tenant: job.tenant, name: job.pool.clone(), paused: false, slots: Some((5, 3)) });
+    set.pools.push(Pool { tenant: job.tenant, name: job.definition.pool.clone(), paused: false, slots: Some((5, 3)) });
     let claims: Vec<_> = ids.iter().map(|&id| g::claim(id, 0, LATE)).collect();
     let verdicts = claim(&mut set, &claims).unwrap();
     let granted = verdicts.iter().filter(|verdict| matches!(verdict, Claimed::Granted(_))).count();
@@ -122,7 +119,7 @@ fn a_pool_grants_as_many_as_it_has_slots() {
 
 #[test]
 fn the_end_of_a_run_makes_the_next_one_ready() {
-    let job = Job { overlap: Overlap::BufferAll, ..g::job(1) };
+    let job = g::job_with(1, |d| d.overlap = Overlap::BufferAll);
     let (fires, ids) = fires(&job, 2);
     let mut set = loaded(&job, &fires);
     let first = granted(claimed(&mut set, ids[0], 0, LATE));
@@ -139,7 +136,7 @@ fn the_end_of_a_run_makes_the_next_one_ready() {
 fn held_over<'b>(mut set: WorkingSet<'_>) -> WorkingSet<'b> {
     let records: Vec<Box<Record>> = set.take_records().collect();
     let mut next = WorkingSet::default();
-    (next.guards, next.offers, next.runs, next.fences) = (set.guards, set.offers, set.runs, set.fences);
+    (next.newest, next.definitions, next.runs, next.fences) = (set.newest, set.definitions, set.runs, set.fences);
     for mut record in records {
         record.set_stored();
         next.insert(record);
@@ -162,7 +159,7 @@ fn only_the_attempt_that_runs_ends_and_a_repeated_end_is_the_same() {
     assert_eq!(complete(&mut set, &right).unwrap(), [Applied::Done]);
     assert_eq!(complete(&mut set, &right).unwrap(), [Applied::Done], "an answer that was lost");
     assert_eq!(complete(&mut set, &other).unwrap(), [Applied::Stale { state: State::Succeeded }]);
-    assert_eq!(set.effects.sums.changed(job.tenant, &job.pool, State::Succeeded), 1, "counted once");
+    assert_eq!(set.effects.sums.changed(job.tenant, &job.definition.pool, State::Succeeded), 1, "counted once");
 }
 
 #[test]
@@ -197,7 +194,7 @@ fn of_two_versions_of_an_instant_in_one_batch_the_newer_counts() {
 
 #[test]
 fn what_a_completion_makes_ready_may_end_in_the_same_batch() {
-    let job = Job { overlap: Overlap::BufferAll, ..g::job(1) };
+    let job = g::job_with(1, |d| d.overlap = Overlap::BufferAll);
     let (fires, ids) = fires(&job, 2);
     let mut set = loaded(&job, &fires);
     let first = granted(claimed(&mut set, ids[0], 0, LATE));
@@ -236,15 +233,15 @@ fn the_dead_run_again_or_are_given_up() {
         attempts.iter().flat_map(|it| ended(it, Event::FailFinal, AttemptOutcome::Failed)).collect();
     let mut set = held_over(set);
     complete(&mut set, &died).unwrap();
-    let target =
-        Target { action: job.action.kind, target: job.target.clone(), pool: job.pool.clone(), priority: job.priority };
+    let mended = Newest { version: 3, firing: job.firing().into() };
     let again = [Replay { execution: ids[0], wake_at: LATE }];
     let none = IdMap::default();
     let refused = replay(&mut set, (job.tenant, &again, LATE), &none).unwrap();
     assert_eq!(refused, [Applied::Stale { state: State::Dead }], "its job is deleted");
-    let targets = [(job.id, target)].into_iter().collect();
-    assert_eq!(replay(&mut set, (job.tenant, &again, LATE), &targets).unwrap(), [Applied::Done]);
+    let newest = [(job.id, mended)].into_iter().collect();
+    assert_eq!(replay(&mut set, (job.tenant, &again, LATE), &newest).unwrap(), [Applied::Done]);
     assert_eq!((set.attempts.len(), set.ready.len()), (1, 1), "the old attempt is kept, and it waits");
+    assert_eq!(set.get(ids[0]).unwrap().job_version, 3, "by the newest version");
     let verdicts = bury(&mut set, (job.tenant, &ids, LATE), "no use").unwrap();
     assert_eq!(verdicts, [Applied::Stale { state: State::Pending }, Applied::Done]);
     assert_eq!(set.get(ids[1]).unwrap().reason, Some(Reason::DiscardedByUser));

@@ -112,10 +112,14 @@ impl Watches {
 /// What a job that was written is expected to do from now on: how often it must succeed, and by when first. Its success is
 /// watched as long as it is active, from its start on; another period begins anew.
 pub(crate) fn success_expected(job: &Job) -> Option<(u64, Timestamp)> {
-    let every_ms = job.expect.success_every_ms.filter(|_| job.state == JobState::Active)?;
-    let from = job.window.starts_at.map_or(job.updated_at, |start| start.max(job.updated_at));
+    let definition = &job.definition;
+    let every_ms = definition.expect.success_every_ms.filter(|_| job.state == JobState::Active)?;
+    let from = definition.window.starts_at.map_or(job.effective_at, |start| start.max(job.effective_at));
     Some((every_ms, after(from, every_ms)))
 }
+
+/// The plan of a job that only people fire: it may succeed although no fire of its schedule is left.
+pub(crate) const UNSCHEDULED: &str = "none";
 
 /// A job whose success was expected by now.
 pub(crate) struct DueSuccess {

@@ -3,7 +3,7 @@
 use super::Locks;
 use super::claims::load_starts;
 use super::effects;
-use super::load::{self, LockScope, job_ids};
+use super::load::{self, LockScope};
 use super::progress;
 use super::write;
 use crate::core::complete::{self, may_start, unclaimed};
@@ -20,14 +20,13 @@ pub(super) async fn complete(tx: &Tx<'_>, locks: Locks, completions: &[Completio
     let mut set = load::load(tx, scope, completions.iter().map(Completion::execution)).await?;
     let wanted: Vec<&Record> = unclaimed.iter().filter_map(|claim| may_start(&set, claim)).collect();
     let logging = completions.iter().filter(|completion| !completion.logs.is_empty()).map(Completion::execution);
-    let jobs = job_ids(wanted.iter().map(|record| record.of.job));
-    let ((pools, fences), guards, (watches, outbox), reports) = try_join!(
+    let ((pools, fences), newest, (watches, outbox), reports) = try_join!(
         load_starts(tx, &wanted),
-        load::load_guards(tx, jobs),
+        load::get_in_force(tx, wanted.iter().map(|record| record.of.job)),
         effects::preload(tx, Preload::of(&set, completions)),
         progress::load_reports(tx, logging),
     )?;
-    set.guards.extend(guards);
+    load::add_in_force(tx, &mut set, newest).await?;
     (set.pools, set.fences) = (pools, fences.into_iter());
     (set.effects.watches, set.effects.outbox, set.reports) = (watches, outbox, reports);
     let verdicts = complete::complete(&mut set, completions)?;

@@ -20,16 +20,14 @@ pub(super) async fn claim(tx: &Tx<'_>, locks: Locks, claims: &[Claim]) -> Done<V
     let mut set = load::load(tx, LockScope::Jobs(locks), claims.iter().map(|claim| claim.execution)).await?;
     let wanted: Vec<&Record> = claims.iter().filter_map(|claim| startable(&set, claim)).collect();
     let tried = wanted.iter().filter(|record| record.deliveries > 0).map(|record| record.of.id);
-    let (offers, (pools, fences), first_starts, checkpoints) = try_join!(
-        load::load_offers(tx, &wanted),
+    let versions = wanted.iter().map(|record| (record.of.job, record.job_version)).collect();
+    let (newest, (pools, fences), first_starts, checkpoints) = try_join!(
+        load::get_newest(tx, &wanted),
         load_starts(tx, &wanted),
         load::load_first_starts(tx, &wanted),
         progress::load_checkpoints(tx, tried),
     )?;
-    for (job, guard, offer) in offers {
-        set.guards.insert(job, guard);
-        set.offers.insert(job, offer);
-    }
+    load::add_newest(tx, &mut set, newest, versions).await?;
     (set.pools, set.fences) = (pools, fences.into_iter());
     (set.first_starts, set.checkpoints) = (first_starts, checkpoints);
     let verdicts = claim::claim(&mut set, claims)?;

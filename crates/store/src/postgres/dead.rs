@@ -1,52 +1,51 @@
 //! Dead executions: what `core::dead` judges by is locked and read, and what it decides is written; and the groups. How
 //! groups are read is in `reads`.
 
+use super::Locks;
 use super::load::{self, LockScope, job_ids};
 use super::rows::{Columns, Texts, storable};
 use super::write::{self, column};
-use crate::core::dead::{self, Target};
+use crate::core::dead::{self, Newest};
 use crate::core::set::{IdMap, WorkingSet};
 use crate::core::sums::Grown;
-use campanile_model::action::ActionKind;
 use campanile_model::ids::{ExecutionId, JobId, TenantId};
-use campanile_model::job::{JobState, Priority};
+use campanile_model::job::JobState;
 use campanile_model::store::{Applied, Replay, Verdicts};
 use campanile_model::time::Timestamp;
-use campanile_pg::{Done, Tx, Uuid};
+use campanile_pg::{Done, Failure, Tx, Uuid};
 use std::collections::{BTreeMap, HashMap};
 
 /// Runs dead executions again.
 pub(super) async fn replay(
     tx: &Tx<'_>,
-    tenant: TenantId,
-    replays: &[Replay],
-    now: Timestamp,
+    locks: Locks,
+    (tenant, replays, now): (TenantId, &[Replay], Timestamp),
 ) -> Done<Verdicts<Applied>> {
+    // They take the newest version of their job, so nobody changes it meanwhile.
+    load::share_jobs(tx, locks).await?;
     // A dead run is over: no turn is taken or given by this.
     let mut set = load::load(tx, LockScope::Rows, replays.iter().map(|replay| replay.execution)).await?;
-    let targets = load_targets(tx, &set).await?;
-    let verdicts = dead::replay(&mut set, (tenant, replays, now), &targets)?;
+    let newest = load_newest(tx, &set).await?;
+    let verdicts = dead::replay(&mut set, (tenant, replays, now), &newest)?;
     write::write(tx, set, verdicts).await
 }
 
-/// What is done by the jobs of these executions that are not deleted.
-async fn load_targets(tx: &Tx<'_>, set: &WorkingSet<'_>) -> Done<IdMap<JobId, Target>> {
+/// The newest versions of the jobs of these executions, if they are not deleted.
+async fn load_newest(tx: &Tx<'_>, set: &WorkingSet<'_>) -> Done<IdMap<JobId, Newest>> {
     let jobs = job_ids(set.records().map(|record| record.of.job));
     let deleted = i16::from(JobState::Deleted.code());
     let rows = match jobs.is_empty() {
         true => Vec::new(),
         false => tx.query(include_str!("sql/dead/load_jobs.sql"), &[&jobs, &deleted]).await?,
     };
-    let (mut targets, mut texts) = (IdMap::default(), Texts::default());
-    for row in &rows {
+    let mut texts = Texts::default();
+    let read = |row| {
         let mut columns = Columns::of(row);
-        let job = columns.job_id()?;
-        let action = columns.code("action", ActionKind::from_code)?;
-        let (target, pool) = (texts.share(columns.text()?), texts.share(columns.text()?));
-        let priority = columns.code("priority", Priority::from_code)?;
-        targets.insert(job, Target { action, target, pool, priority });
-    }
-    Ok(targets)
+        let (job, version) = (columns.job_id()?, columns.small()?);
+        let firing = texts.firing(columns.text()?).ok_or_else(|| Failure::corrupt("job"))?;
+        Ok((job, Newest { version, firing }))
+    };
+    rows.iter().map(read).collect()
 }
 
 /// Gives dead executions up.

@@ -1,6 +1,8 @@
 //! Due jobs, in the order of their cursors.
 
 use super::rows::{self, Columns, Texts};
+use super::versions;
+use crate::core::rules::one_page;
 use crate::core::shards::ShardSet;
 use campanile_model::fault::{Bug, planted};
 use campanile_model::job::JobState;
@@ -10,8 +12,14 @@ use campanile_pg::tokio_postgres::types::ToSql;
 use campanile_pg::{Done, Pool, Uuid};
 use futures_util::future::try_join;
 
-/// Reads a page of active jobs, in the order of (next_fire_at, id).
+/// Reads a page of versions that fire, in the order of (next_fire_at, id): active jobs, and what superseded versions still owe.
 pub(super) async fn load(pool: &Pool, query: &DueQuery) -> Done<Vec<PlannedJob>> {
+    let (owed, jobs) = try_join(versions::load_due(pool, query), load_jobs(pool, query)).await?;
+    Ok(one_page(jobs, owed, query.limit))
+}
+
+/// Reads a page of active jobs, in the order of (next_fire_at, id).
+async fn load_jobs(pool: &Pool, query: &DueQuery) -> Done<Vec<PlannedJob>> {
     let (at, mut id) = query.after.map_or((i64::MIN, Uuid([0; 16])), |(at, id)| (at.millis(), id.into()));
     if planted(Bug("load-by-instant")) && query.after.is_some() {
         // leapmux#287: of those that are due at one instant, the ones that the page had no room for are passed over.

@@ -5,6 +5,7 @@ use super::keys;
 use super::load::{self, LockScope};
 use super::rows::storable;
 use super::shards;
+use super::skips;
 use super::write::{column, ms, write};
 use crate::core::fire;
 use crate::core::keys::Used;
@@ -13,7 +14,7 @@ use crate::core::set::IdSet;
 use campanile_model::execution::Reason;
 use campanile_model::ids::ExecutionId;
 use campanile_model::lifecycle::State;
-use campanile_model::store::{Fire, FireBatch, FireVerdict, Skip};
+use campanile_model::store::{Fire, FireBatch, FireVerdict};
 use campanile_model::time::Timestamp;
 use campanile_pg::{Done, Tx, Uuid};
 use futures_util::try_join;
@@ -36,18 +37,18 @@ pub(super) async fn fire(tx: &Tx<'_>, locks: Locks, batch: &FireBatch) -> Done<F
     let there = fires.iter().map(|fire| fire.dispatch.execution).filter(|id| !born.contains(id));
     let mut set = load::load(tx, LockScope::Runs(locks), there).await?;
     let verdicts = fire::fire(&mut set, batch, &newest, &born)?;
-    let (_, answer) = try_join!(skip(tx, &batch.skips), write(tx, set, verdicts))?;
+    let (_, answer) = try_join!(skips::insert(tx, &batch.skips), write(tx, set, verdicts))?;
     Ok(FireVerdict::Fired(answer))
 }
 
 /// The answer to a batch whose key was used before; otherwise the key is remembered with what the batch does.
 async fn replay(tx: &Tx<'_>, batch: &FireBatch) -> Done<Option<FireVerdict>> {
-    let (Some(key), Some(fire)) = (&batch.idempotency, batch.fires.first()) else { return Ok(None) };
-    let key = [(fire.dispatch.tenant, key)];
-    match keys::find(tx, &key, batch.now).await?.pop().flatten() {
+    let (Some(answered), Some(fire)) = (&batch.idempotency, batch.fires.first()) else { return Ok(None) };
+    let tenant = fire.dispatch.tenant;
+    match keys::find(tx, &[(tenant, &answered.key)], batch.now).await?.pop().flatten() {
         Some(Used::Same(answer)) => Ok(Some(FireVerdict::Replayed(answer))),
         Some(Used::Other) => Ok(Some(FireVerdict::KeyReused)),
-        None => keys::remember(tx, &key).await.map(|()| None),
+        None => keys::remember(tx, &[(tenant, answered)]).await.map(|()| None),
     }
 }
 
@@ -91,23 +92,4 @@ pub(super) async fn insert(
         )
         .await?;
     Ok(rows.iter().map(|row| row.get::<_, Uuid>(0).into()).collect())
-}
-
-async fn skip(tx: &Tx<'_>, skips: &[Skip]) -> Done<()> {
-    if skips.is_empty() {
-        return Ok(());
-    }
-    tx.execute(
-        include_str!("sql/executions/skip.sql"),
-        &[
-            &column(skips, |skip| Uuid::from(skip.job)),
-            &column(skips, |skip| skip.to.millis()),
-            &column(skips, |skip| skip.from.millis()),
-            &column(skips, |skip| i16::from(skip.reason.code())),
-            &column(skips, |skip| i64::from(skip.tenant.0)),
-            &column(skips, |skip| skip.recorded_at.millis()),
-        ],
-    )
-    .await?;
-    Ok(())
 }

@@ -6,6 +6,7 @@
 
 use super::jobs::{self, Batch};
 use super::{JOBS_BELL, Locks};
+use crate::clock::StoreClock;
 use campanile_model::error::{Error, Kind, Result};
 use campanile_model::fault::Step;
 use campanile_model::store::{JobWrite, Put};
@@ -27,10 +28,10 @@ struct Order {
 pub(super) struct Gather(mpsc::Sender<Order>);
 
 impl Gather {
-    pub(super) fn start(pool: Pool, locks: Locks) -> Self {
+    pub(super) fn start(pool: Pool, locks: Locks, clock: StoreClock) -> Self {
         let (orders, queue) = mpsc::channel(CALLERS_MAX);
         let bell = pool.target().channel(JOBS_BELL);
-        tokio::spawn(Writer { pool, lock: locks.jobs, bell }.run(queue));
+        tokio::spawn(Writer { pool, lock: locks.jobs, bell, clock }.run(queue));
         Self(orders)
     }
 
@@ -47,6 +48,7 @@ struct Writer {
     pool: Pool,
     lock: i32,
     bell: String,
+    clock: StoreClock,
 }
 
 impl Writer {
@@ -93,7 +95,7 @@ impl Writer {
     }
 
     async fn put(&self, writes: &[JobWrite]) -> Result<Vec<Put>> {
-        let batch = Batch { writes, lock: self.lock, bell: &self.bell };
+        let batch = Batch { writes, lock: self.lock, bell: &self.bell, clock: &self.clock };
         self.pool.write_step(Step("put_jobs"), &batch, |tx, batch| Box::pin(jobs::put(tx, batch))).await
     }
 }

@@ -8,24 +8,28 @@ use super::due;
 use super::keys;
 use super::rows::{self, Columns, Texts, storable};
 use super::write::{column, ms};
-use super::{shards, watches};
-use crate::core::jobs::{Catalogue, Last, Stored, is_remembered};
+use super::{shards, skips, versions, watches};
+use crate::clock::StoreClock;
+use crate::core::jobs::{Catalogue, Last, Made, Stored, key_name, new_name};
 use crate::core::shards::{ShardSet, refuse_lost};
+use crate::definition;
 use crate::prefix::prefix_end;
 use campanile_model::error::{Error, Kind};
 use campanile_model::fault::{Bug, planted};
 use campanile_model::ids::{JobId, TenantId};
+use campanile_model::job::version::Change;
 use campanile_model::job::{Job, JobState};
 use campanile_model::limits;
 use campanile_model::shard::{ShardFence, shard_of};
 use campanile_model::store::{
-    ChangeSeq, Changes, CursorMove, Expected, Idempotency, JobKey, JobQuery, JobWrite, Page, Put, Skip,
+    CallerKey, ChangeSeq, Changes, CursorMove, Idempotency, JobKey, JobQuery, JobWrite, Page, Put,
 };
 use campanile_model::time::Timestamp;
 use campanile_pg::tokio_postgres::Row;
 use campanile_pg::tokio_postgres::types::ToSql;
 use campanile_pg::{Done, Failure, Pool, Tx, Uuid};
-use futures_util::future::{try_join4, try_join5};
+use futures_util::future::try_join4;
+use futures_util::try_join;
 use std::collections::HashMap;
 
 /// The counter that orders writes.
@@ -35,56 +39,63 @@ const LIVE_JOBS: &str = "live_jobs";
 /// The last character there is.
 const LAST_CHAR: &str = "\u{10ffff}";
 
-/// Jobs to write, and what it takes.
+/// Changes of jobs, and what they take.
 pub(super) struct Batch<'w> {
     pub(super) writes: &'w [JobWrite],
     /// The advisory lock of changes against claims.
     pub(super) lock: i32,
     /// The channel that is rung.
     pub(super) bell: &'w str,
+    pub(super) clock: &'w StoreClock,
 }
 
-/// Writes jobs, each judged alone, in their order.
+/// Changes jobs, each judged alone, in their order.
 pub(super) async fn put(tx: &Tx<'_>, batch: &Batch<'_>) -> Done<Vec<Put>> {
-    let (first_seq, mut catalogue) = load(tx, batch).await?;
-    let verdicts: Vec<Put> = batch.writes.iter().enumerate().map(|(at, write)| catalogue.judge(at, write)).collect();
-    let done: Vec<&JobWrite> = batch
-        .writes
-        .iter()
-        .zip(&verdicts)
-        .filter(|(_, verdict)| **verdict == Put::Done)
-        .map(|(write, _)| write)
-        .collect();
-    if done.is_empty() && !verdicts.iter().any(is_remembered) {
+    let Turn { first_seq, now, mut catalogue } = load(tx, batch).await?;
+    let judge = |(at, write)| catalogue.judge(at, write, now);
+    let verdicts: Vec<Put> = batch.writes.iter().enumerate().map(judge).collect();
+    let (last, freed) = (catalogue.last(), catalogue.freed());
+    let Made { superseded, skips: skipped, answers, deleted, live_change } = &catalogue.made;
+    if last.is_empty() && answers.is_empty() {
         return Ok(verdicts);
     }
-    let last = catalogue.last();
-    let jobs = column(&last, |&(at, _)| &batch.writes[at].job);
-    let skips: Vec<&Skip> = done.iter().filter_map(|write| write.skip.as_ref()).collect();
-    let remembered = batch.writes.iter().zip(&verdicts).filter(|(_, verdict)| is_remembered(verdict));
-    let keys = keys_of(remembered.map(|(write, _)| write));
+    let jobs = column(&last, |last| last.job);
+    let keys: Vec<(TenantId, &Idempotency)> = answers.iter().map(|(tenant, answer)| (*tenant, answer)).collect();
+    let versions = async {
+        versions::insert(tx, superseded).await?;
+        versions::close(tx, deleted).await
+    };
     let ring = async {
-        if catalogue.live_change != 0 {
-            tx.execute(include_str!("sql/counters/add.sql"), &[&LIVE_JOBS, &catalogue.live_change]).await?;
+        if *live_change != 0 {
+            tx.execute(include_str!("sql/counters/add.sql"), &[&LIVE_JOBS, live_change]).await?;
         }
         tx.query(include_str!("sql/jobs/ring.sql"), &[&batch.bell]).await
     };
-    try_join5(
-        write(tx, batch.writes, (first_seq, &last), catalogue.freed()),
-        insert_skips(tx, &skips),
+    try_join!(
+        write(tx, first_seq, &last, freed),
+        versions,
+        skips::insert(tx, skipped),
         keys::remember(tx, &keys),
         watches::jobs_written(tx, &jobs),
         ring,
-    )
-    .await?;
+    )?;
     Ok(verdicts)
 }
 
-/// Waits for our turn, and reads what the batch is judged by: with the number of its first write.
-async fn load<'w>(tx: &Tx<'_>, batch: &Batch<'w>) -> Done<(i64, Catalogue<'w>)> {
-    let Batch { writes, lock, .. } = *batch;
+/// What a batch is judged by, when its turn has come.
+struct Turn<'w> {
+    /// The number of its first change.
+    first_seq: i64,
+    /// Since when its changes count.
+    now: Timestamp,
+    catalogue: Catalogue<'w>,
+}
+
+/// Waits for our turn, and reads what the batch is judged by.
+async fn load<'w>(tx: &Tx<'_>, batch: &Batch<'w>) -> Done<Turn<'w>> {
+    let Batch { writes, lock, clock, .. } = *batch;
     let count = writes.len() as i64;
-    // These two are prepared before, so that they go first: what follows at once is read after them.
+    // These are prepared before, so that they go first and in this order: what follows at once is read after them.
     let mut take = tx.prepare(include_str!("sql/counters/add.sql")).await?;
     if planted(Bug("outbox-by-cursor")) {
         // Sketch S13, kamu-cli#1398: numbers from a sequence. One that commits later may have a smaller one.
@@ -93,36 +104,41 @@ async fn load<'w>(tx: &Tx<'_>, batch: &Batch<'w>) -> Done<(i64, Catalogue<'w>)> 
         take = tx.prepare(NUMBERS).await?;
     }
     let hold = tx.prepare("SELECT pg_advisory_xact_lock($1, 0)").await?;
+    let tell = tx.prepare(include_str!("sql/jobs/now.sql")).await?;
+    let given = ms(clock.given());
     let turn = async {
         let taken = async { Ok::<_, Failure>(tx.raw().query_one(&take, &[&CHANGE_SEQ, &count]).await?) };
         let held = async {
-            // A claim that has read a job keeps it from changing until the claim is committed.
-            if writes.iter().any(|write| write.expected != Expected::Absent) {
+            // A claim that has read a job keeps it from changing until the claim is committed. So between the instant from
+            // which a change counts and its commit, nothing starts.
+            if writes.iter().any(|write| !matches!(write.change, Change::Create { .. })) {
                 tx.raw().query(&hold, &[&lock]).await?;
             }
             Ok::<_, Failure>(())
         };
-        futures_util::future::try_join(taken, held).await
+        let told = async { Ok::<_, Failure>(tx.raw().query_one(&tell, &[&given]).await?) };
+        try_join!(taken, held, told)
     };
-    let ids: Vec<Uuid> = column(writes, |write| write.job.id.into());
-    let tenants: Vec<i64> = column(writes, |write| i64::from(write.job.tenant.0));
-    let names = column(writes, |write| storable(&write.job.name));
-    let keys = keys_of(writes);
-    let ((taken, ()), guards, live, remembered) = try_join4(
+    let ids: Vec<Uuid> = column(writes, |write| write.id.into());
+    let named: Vec<(TenantId, &str)> =
+        writes.iter().filter_map(|write| Some((write.tenant, new_name(write)?))).collect();
+    let tenants: Vec<i64> = column(&named, |(tenant, _)| i64::from(tenant.0));
+    let names = column(&named, |(_, name)| storable(name));
+    let keys: Vec<(TenantId, &CallerKey)> =
+        writes.iter().filter_map(|write| Some((write.tenant, &write.keyed.as_ref()?.key))).collect();
+    let ((taken, (), told), stored, live, remembered) = try_join4(
         turn,
-        tx.query(include_str!("sql/jobs/get_guards.sql"), &[&ids]),
+        tx.query(include_str!("sql/jobs/lock.sql"), &[&ids]),
         tx.query(include_str!("sql/jobs/get_live.sql"), &[&tenants, &names]),
         keys::stored(tx, &keys),
     )
     .await?;
     let mut catalogue = Catalogue::new(storable);
-    for row in &guards {
+    let mut texts = Texts::default();
+    for row in &stored {
         let mut columns = Columns::of(row);
-        let id = columns.job_id()?;
-        let (tenant, version) = (columns.tenant()?, columns.small()?);
-        let state = columns.code("job state", JobState::from_code)?;
-        let stored = Stored { tenant, version, state, name: columns.next::<String>()?.into() };
-        catalogue.stored.insert(id, stored);
+        let job = rows::job(&mut columns, &mut texts)?;
+        catalogue.stored.insert(job.id, Stored { job, owed_from: columns.instant_or_none()? });
     }
     for row in &live {
         let mut columns = Columns::of(row);
@@ -130,36 +146,30 @@ async fn load<'w>(tx: &Tx<'_>, batch: &Batch<'w>) -> Done<(i64, Catalogue<'w>)> 
         catalogue.live.insert(name, columns.job_id()?);
     }
     for ((tenant, key), remembered) in keys.into_iter().zip(remembered) {
-        catalogue.keys.extend(remembered.map(|remembered| ((keys::owner(tenant), &*key.scope, &*key.key), remembered)));
+        catalogue.keys.extend(remembered.map(|remembered| (key_name(tenant, key), remembered)));
     }
-    Ok((taken.get::<_, i64>(0) - count + 1, catalogue))
-}
-
-fn keys_of<'w>(writes: impl IntoIterator<Item = &'w JobWrite>) -> Vec<(TenantId, &'w Idempotency)> {
-    writes.into_iter().filter_map(|write| Some((write.job.tenant, write.idempotency.as_ref()?))).collect()
+    let (first_seq, now) = (taken.get::<_, i64>(0) - count + 1, Timestamp::from_millis(told.get(0)));
+    Ok(Turn { first_seq, now, catalogue })
 }
 
 /// Writes the rows: who gives up a name goes before who takes it.
-async fn write(tx: &Tx<'_>, writes: &[JobWrite], (first_seq, last): (i64, &[Last]), freed: Vec<JobId>) -> Done<()> {
+async fn write(tx: &Tx<'_>, first_seq: i64, last: &[Last<'_>], freed: Vec<JobId>) -> Done<()> {
     if !freed.is_empty() {
         let freed: Vec<Uuid> = column(&freed, |&id| id.into());
         tx.execute(include_str!("sql/jobs/free_names.sql"), &[&freed]).await?;
     }
-    let row = |&(at, _): &Last| (&writes[at].job, first_seq + at as i64);
-    let (changed, new): (Vec<&Last>, Vec<&Last>) = last.iter().partition(|(_, stored)| stored.is_some());
+    let (changed, new): (Vec<&Last<'_>>, Vec<&Last<'_>>) = last.iter().partition(|last| last.stored.is_some());
     if !changed.is_empty() {
-        let rows: Vec<_> = changed.iter().map(|last| row(last)).collect();
-        let versions: Vec<i64> = changed.iter().filter_map(|(_, stored)| stored.map(i64::from)).collect();
-        let mut values = values(&rows);
-        values.push(Box::new(versions));
+        let judged_by: Vec<i64> = changed.iter().filter_map(|last| last.stored.map(i64::from)).collect();
+        let mut values = values(first_seq, &changed)?;
+        values.push(Box::new(judged_by));
         let written = tx.execute(include_str!("sql/jobs/update.sql"), &refs(&values)).await?;
-        if written != rows.len() as u64 {
+        if written != changed.len() as u64 {
             return Err(Error::new(Kind::Bug, "jobs changed under their writer").into());
         }
     }
     if !new.is_empty() {
-        let rows: Vec<_> = new.iter().map(|last| row(last)).collect();
-        tx.execute(include_str!("sql/jobs/insert.sql"), &refs(&values(&rows))).await?;
+        tx.execute(include_str!("sql/jobs/insert.sql"), &refs(&values(first_seq, &new)?)).await?;
     }
     Ok(())
 }
@@ -170,79 +180,44 @@ fn refs<'v>(values: &'v Values<'_>) -> Vec<&'v (dyn ToSql + Sync)> {
     values.iter().map(|value| &**value as _).collect()
 }
 
-/// Parameters 1 to 40 of `insert.sql` and `update.sql`: a column each, in the order of the table.
-fn values<'v>(rows: &'v [(&'v Job, i64)]) -> Values<'v> {
-    fn number(ms: Option<u64>) -> Option<i64> {
-        ms.map(|ms| ms as i64)
-    }
-    fn of<'v, T>(rows: &'v [(&'v Job, i64)], value: impl Fn(&'v Job) -> T) -> Box<dyn ToSql + Sync + Send + 'v>
+/// Parameters 1 to 16 of `insert.sql` and `update.sql`: a column each, in the order of the table.
+fn values<'v>(first_seq: i64, rows: &[&Last<'v>]) -> Done<Values<'v>> {
+    fn of<'v, T>(rows: &[&Last<'v>], value: impl Fn(&'v Job) -> T) -> Box<dyn ToSql + Sync + Send + 'v>
     where
         Vec<T>: ToSql + Sync + Send + 'v,
     {
-        Box::new(column(rows, |(job, _)| value(job)))
+        Box::new(column(rows, |last| value(last.job)))
     }
-    vec![
+    let firing: Vec<String> = rows.iter().map(|last| stored_firing(last.job)).collect::<Done<_>>()?;
+    let definitions: Vec<String> = rows.iter().map(|last| stored_definition(last.job)).collect::<Done<_>>()?;
+    Ok(vec![
         of(rows, |job| Uuid::from(job.id)),
         of(rows, |job| shard_of(job.id).0 as i16),
         of(rows, |job| i64::from(job.tenant.0)),
         of(rows, |job| i64::from(job.version)),
         of(rows, |job| i16::from(job.state.code())),
-        of(rows, |job| job.updated_at.millis()),
-        of(rows, |job| storable(&job.plan)),
         of(rows, |job| ms(job.cursor.next_fire_at)),
         of(rows, |job| job.cursor.fires_left.map(i64::from)),
-        of(rows, |job| ms(job.window.ends_at)),
-        of(rows, |job| job.spread_ms as i64),
-        of(rows, |job| i16::from(job.priority.code())),
-        of(rows, |job| storable(&job.pool)),
-        of(rows, |job| i16::from(job.action.kind.code())),
-        of(rows, |job| storable(&job.target)),
-        of(rows, |job| i16::from(rows::catch_up_code(job.catch_up.mode).0)),
-        of(rows, |job| i64::from(rows::catch_up_code(job.catch_up.mode).1)),
-        of(rows, |job| job.catch_up.max_age_ms as i64),
-        of(rows, |job| job.catch_up.drip_ms as i64),
-        of(rows, |job| i16::from(job.overlap.code())),
-        of(rows, |job| number(job.expect.start_within_ms)),
-        of(rows, |job| number(job.expect.finish_within_ms)),
-        of(rows, |job| number(job.expect.success_every_ms)),
-        of(rows, |job| rows::encode_blackouts(&job.blackouts)),
-        Box::new(column(rows, |&(_, seq)| seq)),
-        of(rows, |job| storable(&job.name)),
-        of(rows, |job| storable(&rows::encode_schedule(&job.schedule)).into_owned()),
-        of(rows, |job| ms(job.window.starts_at)),
-        of(rows, |job| job.window.max_fires.map(i64::from)),
-        of(rows, |job| i64::from(job.retry.max_attempts)),
-        of(rows, |job| i16::from(job.retry.backoff.code())),
-        of(rows, |job| job.retry.initial_delay_ms as i64),
-        of(rows, |job| job.retry.max_delay_ms as i64),
-        of(rows, |job| number(job.retry.total_timeout_ms)),
-        of(rows, |job| job.timeout_ms as i64),
-        of(rows, |job| storable(&rows::encode_tags(&job.tags)).into_owned()),
+        of(rows, |job| storable(&job.plan)),
+        Box::new(firing),
+        Box::new(column(rows, |last| first_seq + last.at as i64)),
+        of(rows, |job| storable(job.name())),
+        of(rows, |job| storable(&rows::encode_tags(&job.definition.tags)).into_owned()),
         of(rows, |job| job.created_at.millis()),
+        of(rows, |job| job.effective_at.millis()),
         of(rows, |job| ms(job.paused_until)),
-        of(rows, |job| storable(&job.action.config)),
-        of(rows, |job| storable(&job.payload)),
-    ]
+        Box::new(definitions),
+    ])
 }
 
-/// Records skips. The same skip again is the same row.
-async fn insert_skips(tx: &Tx<'_>, skips: &[&Skip]) -> Done<()> {
-    if skips.is_empty() {
-        return Ok(());
-    }
-    tx.execute(
-        include_str!("sql/skips/insert.sql"),
-        &[
-            &column(skips, |skip| Uuid::from(skip.job)),
-            &column(skips, |skip| skip.to.millis()),
-            &column(skips, |skip| skip.from.millis()),
-            &column(skips, |skip| i16::from(skip.reason.code())),
-            &column(skips, |skip| i64::from(skip.tenant.0)),
-            &column(skips, |skip| skip.recorded_at.millis()),
-        ],
-    )
-    .await?;
-    Ok(())
+/// What the wheel needs of a job, as a column has it.
+pub(super) fn stored_firing(job: &Job) -> Done<String> {
+    Ok(storable(&definition::encode_firing(&job.firing())?).into_owned())
+}
+
+/// A job's definition, as a column has it.
+pub(super) fn stored_definition(job: &Job) -> Done<String> {
+    Ok(storable(&definition::encode(&job.definition)?).into_owned())
 }
 
 /// Reads jobs by id or name.
@@ -258,14 +233,14 @@ pub(super) async fn get(pool: &Pool, tenant: TenantId, keys: &[JobKey]) -> Done<
     let (mut by_id, mut by_name, mut texts) = (HashMap::new(), HashMap::new(), Texts::default());
     if !ids.is_empty() {
         for row in &pool.query(include_str!("sql/jobs/get_by_id.sql"), &[&ids, &tenant]).await? {
-            let job = rows::job(row, &mut texts)?;
+            let job = rows::job(&mut Columns::of(row), &mut texts)?;
             by_id.insert(job.id, job);
         }
     }
     if !names.is_empty() {
         for row in &pool.query(include_str!("sql/jobs/get_by_name.sql"), &[&tenant, &names]).await? {
-            let job = rows::job(row, &mut texts)?;
-            by_name.insert(job.name.clone(), job);
+            let job = rows::job(&mut Columns::of(row), &mut texts)?;
+            by_name.insert(job.name().to_owned(), job);
         }
     }
     let find = |key: &JobKey| match key {
@@ -310,25 +285,29 @@ pub(super) async fn load_resumable(pool: &Pool, now: Timestamp, limit: usize) ->
 
 fn read(found: &[Row]) -> Done<Vec<Job>> {
     let mut texts = Texts::default();
-    found.iter().map(|row| rows::job(row, &mut texts)).collect()
+    found.iter().map(|row| rows::job(&mut Columns::of(row), &mut texts)).collect()
 }
 
-/// Reads jobs in the order of their newest writes.
+/// Reads jobs in the order of their newest changes, each after what its superseded versions still owe.
 pub(super) async fn load_changed(pool: &Pool, since: ChangeSeq, limit: usize) -> Done<Changes> {
     if limit == 0 {
         let found = pool.query(include_str!("sql/counters/get.sql"), &[&CHANGE_SEQ]).await?;
         let upto = found.first().map_or(0, |row| row.get::<_, i64>(0)) as u64;
-        return Ok(Changes { jobs: Vec::new(), upto: ChangeSeq(upto) });
+        return Ok(Changes { jobs: Vec::new(), count: 0, upto: ChangeSeq(upto) });
     }
     let after = since.0.min(i64::MAX as u64) as i64;
     let found = pool.query(include_str!("sql/jobs/load_changed.sql"), &[&after, &(limit as i64)]).await?;
     let mut texts = Texts::default();
-    let mut changes = Changes { jobs: Vec::with_capacity(found.len()), upto: since };
+    let mut changes = Changes { jobs: Vec::with_capacity(found.len()), count: found.len(), upto: since };
     for row in &found {
         let mut columns = Columns::of(row);
         changes.jobs.push(rows::planned(&mut columns, &mut texts)?);
         changes.upto = ChangeSeq(columns.number()?);
     }
+    let changed: Vec<JobId> = changes.jobs.iter().filter(|job| job.version > 1).map(|job| job.id).collect();
+    let mut owed = versions::load_open(pool, &changed).await?;
+    owed.append(&mut changes.jobs);
+    changes.jobs = owed;
     Ok(changes)
 }
 
@@ -342,6 +321,12 @@ pub(super) async fn advance(tx: &Tx<'_>, fences: &[ShardFence], cursors: &[Curso
     let fires_left = column(cursors, |cursor| cursor.cursor.fires_left.map(i64::from));
     let active = i16::from(JobState::Active.code());
     let sql = include_str!("sql/jobs/advance.sql");
-    tx.execute(sql, &[&ids, &versions, &next_fires, &fires_left, &active]).await?;
+    let moved = tx.execute(sql, &[&ids, &versions, &next_fires, &fires_left, &active]).await?;
+    // Those of superseded versions are elsewhere. Jobs come first, as for whoever changes them.
+    if moved < cursors.len() as u64 {
+        let superseded = column(cursors, |cursor| cursor.superseded);
+        let sql = include_str!("sql/versions/advance.sql");
+        tx.execute(sql, &[&ids, &versions, &next_fires, &fires_left, &superseded]).await?;
+    }
     Ok(())
 }

@@ -4,15 +4,15 @@ use super::rows::{Columns, storable};
 pub(super) use crate::core::keys::owner;
 use crate::core::keys::{Remembered, Used};
 use campanile_model::ids::TenantId;
-use campanile_model::store::{Answer, Idempotency};
+use campanile_model::store::{Answer, CallerKey, Idempotency};
 use campanile_model::time::Timestamp;
 use campanile_pg::{Done, Failure, Pool, Tx};
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// Finds which of these keys were used before and have not expired at `now`: one answer per key. Nobody else finds or
 /// remembers them until the transaction ends.
-pub(super) async fn find(tx: &Tx<'_>, keys: &[(TenantId, &Idempotency)], now: Timestamp) -> Done<Vec<Option<Used>>> {
+pub(super) async fn find(tx: &Tx<'_>, keys: &[(TenantId, &CallerKey)], now: Timestamp) -> Done<Vec<Option<Used>>> {
     if keys.is_empty() {
         return Ok(Vec::new());
     }
@@ -23,7 +23,7 @@ pub(super) async fn find(tx: &Tx<'_>, keys: &[(TenantId, &Idempotency)], now: Ti
 }
 
 /// What is remembered under these keys, expired or not: one answer per key. For writers who follow each other anyway.
-pub(super) async fn stored(tx: &Tx<'_>, keys: &[(TenantId, &Idempotency)]) -> Done<Vec<Option<Remembered>>> {
+pub(super) async fn stored(tx: &Tx<'_>, keys: &[(TenantId, &CallerKey)]) -> Done<Vec<Option<Remembered>>> {
     let mut remembered = vec![None; keys.len()];
     if keys.is_empty() {
         return Ok(remembered);
@@ -39,19 +39,23 @@ pub(super) async fn stored(tx: &Tx<'_>, keys: &[(TenantId, &Idempotency)]) -> Do
     Ok(remembered)
 }
 
-/// Remembers keys; expired ones of the same name give way, and the last one of a name counts.
-pub(super) async fn remember(tx: &Tx<'_>, keys: &[(TenantId, &Idempotency)]) -> Done<()> {
-    let last: HashMap<_, _> = keys.iter().map(|&(tenant, key)| ((tenant, &key.scope, &key.key), key)).collect();
+/// Remembers answers; expired ones under the same key give way, and the last one under a key counts.
+pub(super) async fn remember(tx: &Tx<'_>, answered: &[(TenantId, &Idempotency)]) -> Done<()> {
+    let name = |&(tenant, answered): &(TenantId, &'_ Idempotency)| {
+        let CallerKey { scope, text, .. } = &answered.key;
+        (tenant, scope.clone(), text.clone())
+    };
+    let last: BTreeMap<_, _> = answered.iter().map(|one| (name(one), *one)).collect();
     if last.is_empty() {
         return Ok(());
     }
-    let mut last: Vec<(TenantId, &Idempotency)> = last.into_iter().map(|((tenant, ..), key)| (tenant, key)).collect();
-    last.sort_unstable_by_key(|(tenant, key)| (*tenant, &key.scope, &key.key));
-    let names = Names::of(&last);
-    let fingerprints: Vec<Vec<u8>> = last.iter().map(|(_, key)| key.fingerprint.to_be_bytes().into()).collect();
-    let statuses: Vec<i64> = last.iter().map(|(_, key)| i64::from(key.answer.status)).collect();
-    let bodies: Vec<Cow<'_, str>> = last.iter().map(|(_, key)| storable(&key.answer.body)).collect();
-    let expiries: Vec<i64> = last.iter().map(|(_, key)| key.expires_at.millis()).collect();
+    let last: Vec<(TenantId, &Idempotency)> = last.into_values().collect();
+    let keys: Vec<(TenantId, &CallerKey)> = last.iter().map(|(tenant, answered)| (*tenant, &answered.key)).collect();
+    let names = Names::of(&keys);
+    let fingerprints: Vec<Vec<u8>> = keys.iter().map(|(_, key)| key.fingerprint.to_be_bytes().into()).collect();
+    let statuses: Vec<i64> = last.iter().map(|(_, answered)| i64::from(answered.answer.status)).collect();
+    let bodies: Vec<Cow<'_, str>> = last.iter().map(|(_, answered)| storable(&answered.answer.body)).collect();
+    let expiries: Vec<i64> = last.iter().map(|(_, answered)| answered.expires_at.millis()).collect();
     let sql = include_str!("sql/keys/put.sql");
     let values: [&(dyn campanile_pg::tokio_postgres::types::ToSql + Sync); 7] =
         [&names.tenants, &names.scopes, &names.keys, &fingerprints, &statuses, &bodies, &expiries];
@@ -63,13 +67,12 @@ pub(super) async fn remember(tx: &Tx<'_>, keys: &[(TenantId, &Idempotency)]) -> 
 pub(super) async fn recall(
     pool: &Pool,
     tenant: TenantId,
-    scope: &str,
-    key: &str,
+    key: &CallerKey,
     now: Timestamp,
 ) -> Done<Option<(u128, Answer)>> {
     let (tenant, now) = (i64::from(tenant.0), now.millis());
-    let found =
-        pool.query(include_str!("sql/keys/get.sql"), &[&tenant, &storable(scope), &storable(key), &now]).await?;
+    let (scope, text) = (storable(&key.scope), storable(&key.text));
+    let found = pool.query(include_str!("sql/keys/get.sql"), &[&tenant, &scope, &text, &now]).await?;
     found.first().map(|row| answered(&mut Columns::of(row))).transpose()
 }
 
@@ -93,11 +96,11 @@ struct Names<'k> {
 }
 
 impl<'k> Names<'k> {
-    fn of(keys: &[(TenantId, &'k Idempotency)]) -> Self {
+    fn of(keys: &[(TenantId, &'k CallerKey)]) -> Self {
         Self {
             tenants: keys.iter().map(|(tenant, _)| i64::from(owner(*tenant).0)).collect(),
             scopes: keys.iter().map(|(_, key)| storable(&key.scope)).collect(),
-            keys: keys.iter().map(|(_, key)| storable(&key.key)).collect(),
+            keys: keys.iter().map(|(_, key)| storable(&key.text)).collect(),
         }
     }
 }

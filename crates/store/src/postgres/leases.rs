@@ -23,12 +23,13 @@ pub(super) async fn extend(tx: &Tx<'_>, extensions: &[Extension]) -> Done<Vec<Ex
     let mut set = load::load(tx, LockScope::Rows, extensions.iter().map(|extension| extension.execution)).await?;
     let running: Vec<&Record> = set.records().filter(|record| record.runs()).collect();
     let logging = extensions.iter().filter(|extension| !extension.logs.is_empty());
-    let (offers, first_starts, reports) = try_join!(
-        load::load_offers(tx, &running),
+    let versions = running.iter().map(|record| (record.of.job, record.job_version)).collect();
+    let (newest, first_starts, reports) = try_join!(
+        load::get_newest(tx, &running),
         load::load_first_starts(tx, &running),
         progress::load_reports(tx, logging.map(|extension| extension.execution)),
     )?;
-    set.offers.extend(offers.into_iter().map(|(job, _, offer)| (job, offer)));
+    load::add_newest(tx, &mut set, newest, versions).await?;
     (set.first_starts, set.reports) = (first_starts, reports);
     let verdicts = lease::extend(&mut set, extensions)?;
     write::write_set(tx, set).await?;

@@ -1,4 +1,4 @@
-//! Lists of history: executions, newest first, and skips. What they have in common in all stores is in `crate::search`.
+//! Lists of executions, newest first. What they have in common in all stores is in `crate::search`.
 //!
 //! Rows are read in slices, each of which starts where the one before it ended, and larger ones the less they find. All
 //! of a page is read in one snapshot: what is on it matches, and is shown as it was when it matched.
@@ -9,10 +9,9 @@ use super::rows::{self, Columns};
 use crate::search::{LOOK_UP_COST, Meant, Page, Path, Search};
 use campanile_model::execution::Reason;
 use campanile_model::filter::Subject;
-use campanile_model::ids::{ExecutionId, FireKind, JobId, TenantId};
+use campanile_model::ids::{ExecutionId, FireKind, JobId};
 use campanile_model::lifecycle::State;
-use campanile_model::store::{ExecutionPage, ExecutionQuery, Skip};
-use campanile_model::time::Timestamp;
+use campanile_model::store::{ExecutionPage, ExecutionQuery};
 use campanile_pg::tokio_postgres::Row;
 use campanile_pg::tokio_postgres::types::ToSql;
 use campanile_pg::{Done, Pool, Tx, Uuid};
@@ -197,30 +196,4 @@ fn subject<'r>(state: State, columns: &mut Columns<'r>) -> Done<Subject<'r>> {
         attempt,
         fire_at,
     })
-}
-
-/// Lists the skips of a job, newest first.
-pub(super) async fn list_skips(
-    pool: &Pool,
-    tenant: TenantId,
-    job: JobId,
-    within: Option<(Timestamp, Timestamp)>,
-    limit: usize,
-) -> Done<Vec<Skip>> {
-    let (from, to) = within.unwrap_or((Timestamp::MIN, Timestamp::MAX));
-    let sql = include_str!("sql/listing/skips.sql");
-    let (id, of) = (Uuid::from(job), i64::from(tenant.0));
-    let found = pool.query(sql, &[&id, &of, &from.millis(), &to.millis(), &(limit as i64)]).await?;
-    let skip = |row| {
-        let mut columns = Columns::of(row);
-        Ok(Skip {
-            tenant,
-            job,
-            to: columns.instant()?,
-            from: columns.instant()?,
-            reason: columns.code("reason", Reason::from_code)?,
-            recorded_at: columns.instant()?,
-        })
-    };
-    found.iter().map(skip).collect()
 }

@@ -10,15 +10,16 @@
 //! one of them, and that one is tried again.
 
 use super::Locks;
-use super::rows::{Columns, Texts};
+use super::rows::{self, Columns, Texts};
 use super::write::column;
 use crate::core::change::Subject;
 use crate::core::record::Record;
-use crate::core::set::{Guard, IdMap, Offer, WorkingSet};
-use campanile_model::action::{ActionKind, ActionSpec};
+use crate::core::set::WorkingSet;
+use campanile_model::action::ActionKind;
 use campanile_model::execution::{AttemptOutcome, Reason};
 use campanile_model::ids::{ExecutionId, FireKind, JobId};
-use campanile_model::job::{JobState, Priority};
+use campanile_model::job::version::InForce;
+use campanile_model::job::{Definition, JobState, Priority};
 use campanile_model::overlap::Overlap;
 use campanile_model::time::Timestamp;
 use campanile_pg::tokio_postgres::Row;
@@ -26,6 +27,7 @@ use campanile_pg::tokio_postgres::types::ToSql;
 use campanile_pg::{Done, Tx, Uuid};
 use futures_util::try_join;
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 /// Which locks a batch takes.
 #[derive(Copy, Clone)]
@@ -83,7 +85,13 @@ pub(super) async fn load<'b>(
     let allowed = i16::from(Overlap::Allow.code());
     let sql = include_str!("sql/executions/overlapping.sql");
     let key: [&(dyn ToSql + Sync); 4] = [&ids.all, &ids.first, &ids.last, &allowed];
-    let (_, overlapping, found) = try_join!(share_jobs(tx, scope), tx.query(sql, &key), find(tx, &ids, Some(allowed)))?;
+    let share = async {
+        match scope {
+            LockScope::Jobs(locks) => share_jobs(tx, locks).await,
+            LockScope::Rows | LockScope::Runs(_) => Ok(()),
+        }
+    };
+    let (_, overlapping, found) = try_join!(share, tx.query(sql, &key), find(tx, &ids, Some(allowed)))?;
     loading.insert(&found)?;
     let jobs = overlapping.iter().map(|row| Columns::of(row).job_id()).collect::<Done<_>>()?;
     loading.lock_runs(tx, locks, ids, jobs).await?;
@@ -107,12 +115,12 @@ impl Loading<'_> {
                 load_runs(tx, locks, &jobs, &mut self.set).await?;
                 let runs = &self.set.runs;
                 wanted.extend(runs.executions().map(Uuid::from).filter(|id| is_missing(&self.set, id)));
-                let guards = load_guards(tx, job_ids(runs.waited_for())).await?;
-                self.set.guards.extend(guards);
             }
             if let Some(ids) = Ids::of(std::mem::take(&mut wanted).into_iter().map(ExecutionId::from)) {
                 self.lock(tx, &ids).await?;
             }
+            let waited_for: Vec<JobId> = self.set.runs.waited_for().collect();
+            load_versions(tx, &mut self.set, waited_for).await?;
             // A newer version with another policy may have come in between.
             let may_not = self.set.records().filter(|record| record.of.overlap != Overlap::Allow);
             jobs = may_not.map(|record| record.of.job).filter(|job| !self.set.runs.has_job(*job)).collect();
@@ -156,45 +164,109 @@ fn lock_key(job: JobId) -> i32 {
 
 /// Keeps jobs from being changed until the end of the transaction: what was written before is seen by what is read from
 /// now on.
-async fn share_jobs(tx: &Tx<'_>, scope: LockScope) -> Done<()> {
-    if let LockScope::Jobs(locks) = scope {
-        tx.query(include_str!("sql/attempts/share_jobs.sql"), &[&locks.jobs]).await?;
-    }
+pub(super) async fn share_jobs(tx: &Tx<'_>, locks: Locks) -> Done<()> {
+    tx.query(include_str!("sql/attempts/share_jobs.sql"), &[&locks.jobs]).await?;
     Ok(())
 }
 
-/// Reads jobs as they are now.
-pub(super) async fn load_guards(tx: &Tx<'_>, jobs: Vec<Uuid>) -> Done<IdMap<JobId, Guard>> {
-    if jobs.is_empty() {
-        return Ok(IdMap::default());
-    }
-    let rows = tx.query(include_str!("sql/attempts/load_guards.sql"), &[&jobs]).await?;
-    let read = |row| {
-        let mut columns = Columns::of(row);
-        Ok((columns.job_id()?, guard(&mut columns)?))
-    };
-    rows.iter().map(read).collect()
+/// Loads what decides about starts: the newest versions of these jobs, and of executions that those do not govern, the versions that
+/// do.
+async fn load_versions(tx: &Tx<'_>, set: &mut WorkingSet<'_>, jobs: Vec<JobId>) -> Done<()> {
+    let newest = get_in_force(tx, jobs.into_iter().filter(|job| !set.newest.contains_key(job))).await?;
+    add_in_force(tx, set, newest).await
 }
 
-/// What runners get of the jobs of these executions, with the jobs as they are now.
-pub(super) async fn load_offers(tx: &Tx<'_>, records: &[&Record]) -> Done<Vec<(JobId, Guard, Offer)>> {
+/// The newest versions of jobs.
+pub(super) async fn get_in_force(tx: &Tx<'_>, jobs: impl IntoIterator<Item = JobId>) -> Done<Vec<(JobId, InForce)>> {
+    let jobs = job_ids(jobs);
+    if jobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let read = |row| {
+        let mut columns = Columns::of(row);
+        Ok((columns.job_id()?, in_force(&mut columns)?))
+    };
+    tx.query(include_str!("sql/jobs/get_in_force.sql"), &[&jobs]).await?.iter().map(read).collect()
+}
+
+/// Adds the newest versions of jobs to the set, and loads the older ones that govern executions.
+pub(super) async fn add_in_force(tx: &Tx<'_>, set: &mut WorkingSet<'_>, newest: Vec<(JobId, InForce)>) -> Done<()> {
+    if newest.is_empty() {
+        return Ok(());
+    }
+    set.newest.extend(newest);
+    load_governing(tx, set).await
+}
+
+/// The newest versions of the jobs of these executions, each with what its attempts run by.
+pub(super) async fn get_newest(tx: &Tx<'_>, records: &[&Record]) -> Done<Vec<(JobId, InForce, Arc<Definition>)>> {
     let jobs = job_ids(records.iter().map(|record| record.of.job));
     if jobs.is_empty() {
         return Ok(Vec::new());
     }
     let mut texts = Texts::default();
-    let mut offers = Vec::with_capacity(jobs.len());
-    for row in &tx.query(include_str!("sql/attempts/load_offers.sql"), &[&jobs]).await? {
+    let read = |row| {
         let mut columns = Columns::of(row);
-        let (job, guard) = (columns.job_id()?, guard(&mut columns)?);
-        let name = columns.text()?.into();
-        let kind = columns.code("action", ActionKind::from_code)?;
-        let action = ActionSpec { kind, config: texts.share(columns.text()?) };
-        let (retry, timeout_ms) = (columns.retry()?, columns.number()?);
-        let payload = texts.share(columns.text()?);
-        offers.push((job, guard, Offer { version: guard.version, name, action, retry, timeout_ms, payload }));
+        Ok((columns.job_id()?, in_force(&mut columns)?, rows::definition(&mut columns, &mut texts)?))
+    };
+    tx.query(include_str!("sql/jobs/get_newest.sql"), &[&jobs]).await?.iter().map(read).collect()
+}
+
+/// Adds the newest versions to the set, and loads the older ones that executions of these versions run by, or are governed by.
+pub(super) async fn add_newest(
+    tx: &Tx<'_>,
+    set: &mut WorkingSet<'_>,
+    newest: Vec<(JobId, InForce, Arc<Definition>)>,
+    versions: Vec<(JobId, u32)>,
+) -> Done<()> {
+    for (job, version, definition) in newest {
+        set.newest.insert(job, version);
+        set.definitions.insert((job, version.version), definition);
     }
-    Ok(offers)
+    let is_older = |(job, version): &(JobId, u32)| set.newest.get(job).is_some_and(|newest| newest.version != *version);
+    let mut older: Vec<(JobId, u32)> = versions.into_iter().filter(is_older).collect();
+    if older.is_empty() {
+        return Ok(());
+    }
+    older.sort_unstable();
+    older.dedup();
+    let (jobs, numbers) = (column(&older, |(job, _)| Uuid::from(*job)), column(&older, |(_, n)| i64::from(*n)));
+    let mut texts = Texts::default();
+    for row in &tx.query(include_str!("sql/versions/get_definitions.sql"), &[&jobs, &numbers]).await? {
+        let mut columns = Columns::of(row);
+        let version = (columns.job_id()?, columns.small()?);
+        set.definitions.insert(version, rows::definition(&mut columns, &mut texts)?);
+    }
+    load_governing(tx, set).await
+}
+
+/// Loads the superseded versions that govern executions.
+async fn load_governing(tx: &Tx<'_>, set: &mut WorkingSet<'_>) -> Done<()> {
+    let needs_older = |record: &&Record| {
+        let newest = set.newest.get(&record.of.job);
+        let is_known = set.governing.contains_key(&record.of.id);
+        !is_known && newest.is_some_and(|newest| record.fired_under().needs_older(newest))
+    };
+    let records: Vec<&Record> = set.records().filter(needs_older).collect();
+    if records.is_empty() {
+        return Ok(());
+    }
+    let rows = tx
+        .query(
+            include_str!("sql/versions/get_governing.sql"),
+            &[
+                &column(&records, |record| Uuid::from(record.of.id)),
+                &column(&records, |record| Uuid::from(record.of.job)),
+                &column(&records, |record| i64::from(record.job_version)),
+                &column(&records, |record| record.of.fire_at.millis()),
+            ],
+        )
+        .await?;
+    for row in &rows {
+        let mut columns = Columns::of(row);
+        set.governing.insert(columns.execution_id()?, in_force(&mut columns)?);
+    }
+    Ok(())
 }
 
 /// When the first attempts after their replay started, of those executions that were replayed and tried since.
@@ -218,12 +290,12 @@ async fn find(tx: &Tx<'_>, ids: &Ids, overlap: Option<i16>) -> Done<Vec<Row>> {
     tx.query(include_str!("sql/executions/lock.sql"), &[&ids.all, &ids.first, &ids.last, &overlap]).await
 }
 
-/// Reads the columns `state, version, updated_at`.
-fn guard(columns: &mut Columns<'_>) -> Done<Guard> {
-    Ok(Guard {
-        state: columns.code("job state", JobState::from_code)?,
+/// Reads the columns `version, state, effective_at`.
+fn in_force(columns: &mut Columns<'_>) -> Done<InForce> {
+    Ok(InForce {
         version: columns.small()?,
-        updated_at: columns.instant()?,
+        state: columns.code("job state", JobState::from_code)?,
+        effective_at: columns.instant()?,
     })
 }
 

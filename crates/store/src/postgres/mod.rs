@@ -23,6 +23,7 @@
 mod migrations;
 mod partitions;
 mod jobs;
+mod versions;
 mod gather;
 mod due;
 mod pulse;
@@ -30,6 +31,7 @@ mod shards;
 mod load;
 mod write;
 mod executions;
+mod skips;
 mod claims;
 mod attempts;
 mod leases;
@@ -51,6 +53,7 @@ mod deliveries;
 mod watches;
 mod rows;
 
+use crate::clock::StoreClock;
 use crate::records::{Row, put_step};
 use campanile_model::capacity::Count;
 use campanile_model::error::{Error, Kind, Result};
@@ -63,13 +66,13 @@ use campanile_model::notify::{Broken, Delivery, Endpoint, Tried};
 use campanile_model::shard::{ShardFence, ShardId};
 use campanile_model::stats::{Rollup, StatsQuery};
 use campanile_model::store::{
-    Answer, Applied, CancelBatch, CancelVerdict, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DeadGroup,
-    Deferral, DueQuery, ExecutionPage, ExecutionQuery, Expected, Extended, Extension, FireBatch, FireVerdict, JobKey,
-    JobQuery, JobWrite, Jobs, Page, Path, PlannedJob, Pruned, Pulse, Put, Reads, Record, RecordKey, RecordQuery,
-    Records, Replay, Retention, RunningAttempt, RunningQuery, ShardOwner, Skip, StoreStatus, Stored, Verdicts, Waiting,
-    WaitingQuery,
+    Answer, Applied, CallerKey, CancelBatch, CancelVerdict, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove,
+    DeadGroup, Deferral, DueQuery, ExecutionPage, ExecutionQuery, Expected, Extended, Extension, FireBatch,
+    FireVerdict, JobKey, JobQuery, JobVersion, JobWrite, Jobs, Page, Path, PlannedJob, Pruned, Pulse, Put, Reads,
+    Record, RecordKey, RecordQuery, Records, Replay, Retention, RunningAttempt, RunningQuery, ShardOwner, Skip,
+    StoreStatus, Stored, Verdicts, Waiting, WaitingQuery,
 };
-use campanile_model::time::Timestamp;
+use campanile_model::time::{Clock, Timestamp};
 use campanile_pg::{Done, Listener, Pool, Target};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -112,12 +115,19 @@ pub struct PostgresStore {
 impl PostgresStore {
     /// Connects, brings the schema up to date, and makes the partitions of the coming days.
     pub async fn open(options: &Options) -> Result<Self> {
+        Self::open_with_clock(options, None).await
+    }
+
+    /// The same, with a clock that says when changes of jobs count, in place of the server's. For tests: the clocks of two nodes
+    /// differ.
+    #[doc(hidden)]
+    pub async fn open_with_clock(options: &Options, clock: Option<Arc<dyn Clock>>) -> Result<Self> {
         let pool = Pool::new(options)?;
         Self::prepare(&pool, &[]).await?;
         crate::copy::refuse_unfinished(&pool).await?;
         let locks = Locks::of(pool.target());
         let listener = Listener::start(pool.target(), &[JOBS_BELL]);
-        let puts = gather::Gather::start(pool.clone(), locks);
+        let puts = gather::Gather::start(pool.clone(), locks, StoreClock(clock));
         Ok(Self { pool, locks, listener, puts, pruning: Mutex::default() })
     }
 
@@ -148,8 +158,8 @@ impl Jobs for PostgresStore {
         self.puts.put(writes).await
     }
 
-    async fn recall(&self, tenant: TenantId, scope: &str, key: &str, now: Timestamp) -> Result<Option<(u128, Answer)>> {
-        self.told(keys::recall(&self.pool, tenant, scope, key, now).await)
+    async fn recall(&self, tenant: TenantId, key: &CallerKey, now: Timestamp) -> Result<Option<(u128, Answer)>> {
+        self.told(keys::recall(&self.pool, tenant, key, now).await)
     }
 
     async fn load_resumable(&self, now: Timestamp, limit: usize) -> Result<Vec<Job>> {
@@ -276,10 +286,10 @@ impl Path for PostgresStore {
         if replays.is_empty() {
             return Ok(Verdicts::default());
         }
-        let what = (tenant, replays, now);
+        let what = (self.locks, tenant, replays, now);
         self.pool
-            .write_step(Step("replay"), &what, |tx, (tenant, replays, now)| {
-                Box::pin(dead::replay(tx, *tenant, replays, *now))
+            .write_step(Step("replay"), &what, |tx, (locks, tenant, replays, now)| {
+                Box::pin(dead::replay(tx, *locks, (*tenant, replays, *now)))
             })
             .await
     }
@@ -362,6 +372,16 @@ impl Reads for PostgresStore {
         self.told(jobs::list(&self.pool, query).await)
     }
 
+    async fn list_versions(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        before: Option<u32>,
+        limit: usize,
+    ) -> Result<Page<JobVersion>> {
+        self.told(versions::list(&self.pool, (tenant, job), before, limit).await)
+    }
+
     async fn get_executions(&self, tenant: TenantId, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>> {
         self.told(reads::get(&self.pool, tenant, ids).await)
     }
@@ -395,7 +415,7 @@ impl Reads for PostgresStore {
         within: Option<(Timestamp, Timestamp)>,
         limit: usize,
     ) -> Result<Vec<Skip>> {
-        self.told(listing::list_skips(&self.pool, tenant, job, within, limit).await)
+        self.told(skips::list(&self.pool, tenant, job, within, limit).await)
     }
 
     async fn dead_groups(&self, tenant: TenantId, limit: usize) -> Result<Vec<DeadGroup>> {

@@ -56,6 +56,11 @@ impl Day {
         Self { number, from: floor(number), to: floor(number + 1) }
     }
 
+    /// The instant at which the day begins.
+    pub(super) fn start(self) -> Timestamp {
+        Timestamp::from_millis(self.number * DAY_MS)
+    }
+
     /// The instant at which the day ends.
     pub(super) fn end(self) -> Timestamp {
         Timestamp::from_millis((self.number + 1) * DAY_MS)

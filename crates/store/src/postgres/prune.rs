@@ -5,8 +5,8 @@
 //! by a scan (`crate::core::retention`) and deleted, if it still is what it was. One node at a time deletes; others leave it
 //! to that one.
 //!
-//! An execution is kept, however old, while its job's cursor has not passed it: a start from that cursor would find its
-//! instant without an execution, and run it again.
+//! A superseded version of a job is kept while an execution of it is. An execution is kept, however old, while its job's cursor has
+//! not passed it: a start from that cursor would find its instant without an execution, and run it again.
 
 mod days;
 
@@ -16,12 +16,14 @@ use super::fold;
 use super::load::Ids;
 use super::partitions;
 use super::rows::{Columns, Texts};
+use super::skips;
 use super::write::column;
-use crate::core::retention::{self, Found, Order, Sweep};
+use crate::core::retention::{self, EXECUTIONS_OF_VERSION_MAX, Found, OldVersion, Order, Sweep, last_fire_of};
+use crate::core::skips::stands;
 use crate::core::sums::Sums;
 use campanile_model::error::Result;
 use campanile_model::fault::Step;
-use campanile_model::ids::{ExecutionId, JobId};
+use campanile_model::ids::{ExecutionId, FireKind, JobId};
 use campanile_model::lifecycle::{State, UNHAPPY};
 use campanile_model::limits;
 use campanile_model::store::{Keep, Pruned, Retention};
@@ -128,8 +130,37 @@ async fn find(pool: &Pool, order: &Order, progress: retention::Progress) -> Done
             scan(pool, keep, sweep, &mut found).await?;
         }
     }
+    find_versions(pool, order, &mut found).await?;
     found.finish();
     Ok(found)
+}
+
+/// Finds superseded versions that are old, and of which no execution is left.
+async fn find_versions(pool: &Pool, order: &Order, found: &mut Found) -> Done<()> {
+    let (ended_at, job, version) = found.progress.versions;
+    let before = order.ago(order.retention.versions_ms).millis();
+    let position = (Uuid(job), i64::from(version), found.versions_max() as i64);
+    let sql = include_str!("sql/prune/scan_versions.sql");
+    let rows = pool.query(sql, &[&before, &ended_at, &position.0, &position.1, &position.2]).await?;
+    let mut looked: Vec<OldVersion> = Vec::new();
+    for row in &rows {
+        let mut columns = Columns::of(row);
+        let old = (columns.next()?, columns.next::<Uuid>()?.0, columns.small()?);
+        if !has_executions(pool, old).await? {
+            found.versions.push(old);
+        }
+        looked.push(old);
+    }
+    found.close_versions(&looked);
+    Ok(())
+}
+
+/// Whether an execution of a version is kept.
+async fn has_executions(pool: &Pool, (ended_at, job, version): OldVersion) -> Done<bool> {
+    let end = Uuid::from(ExecutionId::floor(last_fire_of(Timestamp::from_millis(ended_at))));
+    let (version, max) = (i64::from(version), EXECUTIONS_OF_VERSION_MAX as i64);
+    let rows = pool.query(include_str!("sql/prune/has_executions.sql"), &[&Uuid(job), &end, &version, &max]).await?;
+    Ok(rows.first().is_none_or(|row| row.get(0)))
 }
 
 /// Goes on with the scan of one state.
@@ -179,9 +210,14 @@ async fn delete(tx: &Tx<'_>, lock: i32, order: &Order, found: &Found) -> Done<Op
     let victims_now = as_many_as_fit(tx, &victims).await?;
     let all = victims_now.len() == victims.len();
     let executions = delete_executions(tx, victims_now).await?;
-    let mut left = order.limit.saturating_sub(found.victims.len());
+    let mut left = order.limit.saturating_sub(found.victims.len() + found.versions.len());
     let mut more = found.more || left == 0 || !all;
     let mut others = 0;
+    if !found.versions.is_empty() {
+        let jobs = column(&found.versions, |(_, job, _)| Uuid(*job));
+        let numbers = column(&found.versions, |(.., version)| i64::from(*version));
+        others += tx.execute(include_str!("sql/prune/versions.sql"), &[&jobs, &numbers]).await? as usize;
+    }
     let retention = &order.retention;
     for (sql, age_ms) in [
         (include_str!("sql/prune/deliveries.sql"), retention.deliveries_ms),
@@ -234,7 +270,7 @@ async fn delete_executions(tx: &Tx<'_>, victims: &[(ExecutionId, State)]) -> Don
     let mut texts = Texts::default();
     let mut sums = Sums::default();
     let mut gone: Vec<(ExecutionId, JobId)> = Vec::new();
-    let mut risen = Vec::new();
+    let (mut risen, mut ran) = (Vec::new(), Vec::new());
     for row in &deleted {
         let mut columns = Columns::of(row);
         let (id, tenant) = (columns.execution_id()?, columns.tenant()?);
@@ -242,6 +278,10 @@ async fn delete_executions(tx: &Tx<'_>, victims: &[(ExecutionId, State)]) -> Don
         sums.count(tenant, &pool, Some(state), None);
         if let Some(fingerprint) = columns.number_or_none()?.filter(|_| state == State::Dead) {
             risen.push((tenant, fingerprint, id));
+        }
+        let (fire_at, kind) = (columns.instant()?, columns.code("kind", FireKind::from_code)?);
+        if stands(kind, state, columns.number()?) {
+            ran.push((job, fire_at));
         }
         gone.push((id, job));
     }
@@ -264,5 +304,6 @@ async fn delete_executions(tx: &Tx<'_>, victims: &[(ExecutionId, State)]) -> Don
     )
     .await?;
     dead::shrink(tx, &risen).await?;
+    skips::cut_out(tx, &ran).await?;
     Ok(gone.len())
 }

@@ -135,12 +135,12 @@ fn running_attempt(columns: &mut Columns<'_>, texts: &mut Texts) -> Done<Running
     let (attempts_from, losses) = (columns.small()?, columns.small()?);
     let asked_at = columns.instant_or_none()?;
     let asked_for = columns.code_or_none("reason", Reason::from_code)?;
-    let (job_version, retry, own_ms) = (columns.small()?, columns.retry()?, columns.number()?);
+    let definition = rows::definition(columns, texts)?;
+    let (retry, own_ms) = (definition.retry, definition.timeout_ms);
     let first_started_at = columns.instant_or_none()?.unwrap_or(started_at);
     Ok(RunningAttempt {
         fence,
         dispatch,
-        job_version,
         retry,
         timeout_ms: time_limit_ms(own_ms, retry.total_timeout_ms, first_started_at, started_at),
         started_at,

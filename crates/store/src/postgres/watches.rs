@@ -3,13 +3,12 @@
 
 use super::load::{Ids, job_ids};
 use super::outbox;
-use super::rows::{Columns, encode_schedule};
+use super::rows::Columns;
 use super::write::column;
-use crate::core::watches::{DueSuccess, Watches, broken_jobs, report_broken, success_expected};
+use crate::core::watches::{DueSuccess, UNSCHEDULED, Watches, broken_jobs, report_broken, success_expected};
 use campanile_model::ids::{JobId, TenantId};
 use campanile_model::job::{Job, JobState};
 use campanile_model::notify::{Broken, EventKind, WatchKind};
-use campanile_model::schedule::Schedule;
 use campanile_model::time::Timestamp;
 use campanile_pg::tokio_postgres::types::ToSql;
 use campanile_pg::{Done, Tx, Uuid};
@@ -219,10 +218,9 @@ async fn break_executions(tx: &Tx<'_>, now: Timestamp, limit: usize) -> Done<Vec
 
 /// Moves the watches of jobs that had no success in their period.
 async fn break_jobs(tx: &Tx<'_>, now: Timestamp, limit: usize) -> Done<Vec<Broken>> {
-    let unscheduled = encode_schedule(&Schedule::None);
     let sql = include_str!("sql/watches/load_due_success.sql");
     let mut due = Vec::new();
-    for row in &tx.query(sql, &[&now.millis(), &(limit as i64), &unscheduled]).await? {
+    for row in &tx.query(sql, &[&now.millis(), &(limit as i64), &UNSCHEDULED]).await? {
         let mut columns = Columns::of(row);
         due.push(DueSuccess {
             job: columns.job_id()?,

@@ -14,7 +14,7 @@ pub(super) fn complete(connection: &Connection, completions: &[Completion]) -> D
     let unclaimed = unclaimed(completions)?;
     let mut set = load::load(connection, completions.iter().map(Completion::execution))?;
     let starting = Starting::of(unclaimed.iter().filter_map(|claim| may_start(&set, claim)));
-    load::load_guards(connection, &mut set, starting.jobs)?;
+    load::load_versions(connection, &mut set, starting.jobs)?;
     load::load_starts(connection, &mut set, &starting.pools)?;
     (set.effects.watches, set.effects.outbox) = effects::preload(connection, &set, completions)?;
     let logging = completions.iter().filter(|completion| !completion.logs.is_empty());

@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(super) fn claim(connection: &Connection, claims: &[Claim]) -> Done<Verdicts<Claimed>> {
     let mut set = load::load(connection, claims.iter().map(|claim| claim.execution))?;
     let starting = Starting::of(claims.iter().filter_map(|claim| startable(&set, claim)));
-    load::load_offers(connection, &mut set, starting.jobs)?;
+    load::load_definitions(connection, &mut set, starting.versions)?;
     load::load_starts(connection, &mut set, &starting.pools)?;
     load::load_first_starts(connection, &mut set, starting.replayed)?;
     load::load_checkpoints(connection, &mut set, starting.tried)?;
@@ -26,6 +26,7 @@ pub(super) fn claim(connection: &Connection, claims: &[Claim]) -> Done<Verdicts<
 #[derive(Default)]
 pub(super) struct Starting {
     pub(super) jobs: Vec<JobId>,
+    versions: Vec<(JobId, u32)>,
     /// One for each that may start.
     pub(super) pools: Vec<(TenantId, Arc<str>)>,
     /// Executions that were replayed, and how many attempts they had before.
@@ -40,6 +41,7 @@ impl Starting {
         for record in records {
             let of = &record.of;
             starting.jobs.push(of.job);
+            starting.versions.push((of.job, record.job_version));
             starting.pools.push((of.tenant, of.pool.clone()));
             if record.attempts_from > 0 {
                 starting.replayed.push((of.id, record.attempts_from));

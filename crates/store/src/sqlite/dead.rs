@@ -1,15 +1,14 @@
 //! Dead executions: what `core::dead` judges by is loaded, and what it decides is written; and the groups.
 
-use super::failure::Done;
+use super::failure::{Done, Failure};
 use super::load;
 use super::rows::{Columns, Texts};
 use super::write::{write, write_set};
-use crate::core::dead::{self, Target};
+use crate::core::dead::{self, Newest};
 use crate::core::set::{IdMap, WorkingSet};
 use crate::core::sums::Grown;
-use campanile_model::action::ActionKind;
 use campanile_model::ids::{ExecutionId, JobId, TenantId};
-use campanile_model::job::{JobState, Priority};
+use campanile_model::job::JobState;
 use campanile_model::store::{Applied, DeadGroup, Replay, Verdicts};
 use campanile_model::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -22,25 +21,24 @@ pub(super) fn replay(
     now: Timestamp,
 ) -> Done<Verdicts<Applied>> {
     let mut set = load::load(connection, replays.iter().map(|replay| replay.execution))?;
-    let targets = load_targets(connection, &set)?;
-    let verdicts = dead::replay(&mut set, (tenant, replays, now), &targets)?;
+    let newest = load_newest(connection, &set)?;
+    let verdicts = dead::replay(&mut set, (tenant, replays, now), &newest)?;
     write(connection, set, verdicts)
 }
 
-/// What is done by the jobs of these executions that are not deleted.
-fn load_targets(connection: &Connection, set: &WorkingSet<'_>) -> Done<IdMap<JobId, Target>> {
+/// The newest versions of the jobs of these executions, if they are not deleted.
+fn load_newest(connection: &Connection, set: &WorkingSet<'_>) -> Done<IdMap<JobId, Newest>> {
     let mut get = connection.prepare_cached(include_str!("sql/dead/load_job.sql"))?;
-    let (mut targets, mut texts) = (IdMap::default(), Texts::default());
+    let (mut newest, mut texts) = (IdMap::default(), Texts::default());
     for job in set.records().map(|record| record.of.job) {
         let mut found = get.query(params![job.as_bytes(), JobState::Deleted.code()])?;
         let Some(row) = found.next()? else { continue };
         let mut columns = Columns::of(row);
-        let action = columns.code("action", ActionKind::from_code)?;
-        let (target, pool) = (texts.share(columns.text()?), texts.share(columns.text()?));
-        let priority = columns.code("priority", Priority::from_code)?;
-        targets.insert(job, Target { action, target, pool, priority });
+        let version = columns.next()?;
+        let firing = texts.firing(columns.text()?).ok_or_else(|| Failure::corrupt("job"))?;
+        newest.insert(job, Newest { version, firing });
     }
-    Ok(targets)
+    Ok(newest)
 }
 
 /// Gives dead executions up.

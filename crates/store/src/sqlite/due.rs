@@ -10,6 +10,8 @@
 use super::counters;
 use super::failure::Done;
 use super::rows::{self, Columns, Texts};
+use super::versions;
+use crate::core::rules::one_page;
 use crate::core::shards::ShardSet;
 use campanile_model::JobId;
 use campanile_model::job::JobState;
@@ -43,8 +45,15 @@ struct Slot {
     entries: Vec<Entry>,
 }
 
-/// Reads a page of active jobs, in the order of (next_fire_at, id).
+/// Reads a page of versions that fire, in the order of (next_fire_at, id): active jobs, and what superseded versions still owe.
 pub(super) fn load(connection: &Connection, query: &DueQuery, rest: &Rest) -> Done<Vec<PlannedJob>> {
+    let owed = versions::load_due(connection, query)?;
+    let jobs = load_jobs(connection, query, rest)?;
+    Ok(one_page(jobs, owed, query.limit))
+}
+
+/// Reads a page of active jobs, in the order of (next_fire_at, id).
+fn load_jobs(connection: &Connection, query: &DueQuery, rest: &Rest) -> Done<Vec<PlannedJob>> {
     let change = counters::get(connection, counters::CHANGE_SEQ)?;
     let mut page =
         Page { connection, shards: ShardSet::filter(&query.shards), texts: Texts::default(), jobs: Vec::new() };

@@ -4,11 +4,11 @@
 use super::cache;
 use super::failure::Done;
 use super::history;
-use super::jobs::insert_skip;
 use super::keys::Keys;
 use super::load;
 use super::rows::{self, Columns, Texts};
 use super::shards;
+use super::skips;
 use super::write::write;
 use crate::core::fire;
 use crate::core::keys::Used;
@@ -45,19 +45,19 @@ pub(super) fn fire(connection: &Connection, batch: &FireBatch) -> Done<FireVerdi
     let verdicts = fire::fire(&mut set, batch, &newest, &born)?;
     let mut put_skip = connection.prepare_cached(include_str!("sql/skips/insert.sql"))?;
     for skip in &batch.skips {
-        insert_skip(&mut put_skip, skip)?;
+        skips::insert(&mut put_skip, skip)?;
     }
     Ok(FireVerdict::Fired(write(connection, set, verdicts)?))
 }
 
 /// The answer to a batch whose key was used before; otherwise the key is remembered with what the batch does.
 fn replay(connection: &Connection, batch: &FireBatch) -> Done<Option<FireVerdict>> {
-    let (Some(key), Some(fire)) = (&batch.idempotency, batch.fires.first()) else { return Ok(None) };
+    let (Some(keyed), Some(fire)) = (&batch.idempotency, batch.fires.first()) else { return Ok(None) };
     let mut keys = Keys::prepare(connection)?;
-    match keys.find(fire.dispatch.tenant, key, batch.now)? {
+    match keys.find(fire.dispatch.tenant, &keyed.key, batch.now)? {
         Some(Used::Same(answer)) => Ok(Some(FireVerdict::Replayed(answer))),
         Some(Used::Other) => Ok(Some(FireVerdict::KeyReused)),
-        None => keys.remember(fire.dispatch.tenant, key).map(|()| None),
+        None => keys.remember(fire.dispatch.tenant, keyed).map(|()| None),
     }
 }
 

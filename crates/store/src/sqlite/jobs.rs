@@ -5,28 +5,32 @@ use super::failure::Done;
 use super::keys::Keys;
 use super::rows::{self, Columns, Texts};
 use super::shards;
+use super::skips;
+use super::versions;
 use super::watches;
-use crate::core::jobs::{self as judge, Stored};
+use crate::core::jobs::{self as rules, Stored};
 use crate::core::shards::{ShardSet, refuse_lost};
+use crate::definition;
 use crate::prefix::prefix_end;
 use campanile_model::error::{Error, Kind};
 use campanile_model::ids::{JobId, TenantId};
+use campanile_model::job::version::{Change, Changed};
 use campanile_model::job::{Job, JobState};
 use campanile_model::shard::ShardFence;
-use campanile_model::store::{ChangeSeq, Changes, CursorMove, Expected, JobKey, JobQuery, JobWrite, Page, Put, Skip};
+use campanile_model::store::{ChangeSeq, Changes, CursorMove, JobKey, JobQuery, JobWrite, Page, Put};
 use campanile_model::time::Timestamp;
-use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, ToSql, params};
 
-/// Writes jobs, each judged alone, in their order: two of one batch may claim the same name or key.
-pub(super) fn put(connection: &Connection, writes: &[JobWrite]) -> Done<Vec<Put>> {
+/// Changes jobs at `now`, each judged alone, in their order: two of one batch may claim the same name or key.
+pub(super) fn put(connection: &Connection, writes: &[JobWrite], now: Timestamp) -> Done<Vec<Put>> {
     let mut put = Statements::prepare(connection)?;
     let first_seq = counters::take(connection, counters::CHANGE_SEQ, writes.len())?;
     let mut live_change = 0;
     let mut verdicts = Vec::with_capacity(writes.len());
     for (write, seq) in writes.iter().zip(first_seq..) {
-        let verdict = put.one(write, seq)?;
-        if verdict == Put::Done {
-            live_change += judge::live_change(write);
+        let verdict = put.one(write, seq, now)?;
+        if matches!(verdict, Put::Done(_)) {
+            live_change += rules::live_change(write);
         }
         verdicts.push(verdict);
     }
@@ -40,10 +44,11 @@ struct Statements<'c> {
     connection: &'c Connection,
     insert: CachedStatement<'c>,
     update: CachedStatement<'c>,
-    get_guard: CachedStatement<'c>,
+    get: CachedStatement<'c>,
     get_live: CachedStatement<'c>,
     keys: Keys<'c>,
     put_skip: CachedStatement<'c>,
+    texts: Texts,
 }
 
 impl<'c> Statements<'c> {
@@ -52,136 +57,117 @@ impl<'c> Statements<'c> {
             connection,
             insert: connection.prepare_cached(include_str!("sql/jobs/insert.sql"))?,
             update: connection.prepare_cached(include_str!("sql/jobs/update.sql"))?,
-            get_guard: connection.prepare_cached(include_str!("sql/jobs/get_guard.sql"))?,
+            get: connection.prepare_cached(include_str!("sql/jobs/get_by_id.sql"))?,
             get_live: connection.prepare_cached(include_str!("sql/jobs/get_live.sql"))?,
             keys: Keys::prepare(connection)?,
             put_skip: connection.prepare_cached(include_str!("sql/skips/insert.sql"))?,
+            texts: Texts::default(),
         })
     }
 
-    fn one(&mut self, write: &JobWrite, seq: u64) -> Done<Put> {
-        let job = &write.job;
-        if let Some(key) = &write.idempotency
-            && let Some(used) = self.keys.find(job.tenant, key, job.updated_at)?
+    fn one(&mut self, write: &JobWrite, seq: u64, now: Timestamp) -> Done<Put> {
+        if let Some(keyed) = &write.keyed
+            && let Some(used) = self.keys.find(write.tenant, &keyed.key, now)?
         {
-            return Ok(judge::replayed(used));
+            return Ok(rules::replayed(used));
         }
-        let verdict = match write.expected {
-            Expected::Absent => self.insert(write, seq)?,
-            Expected::Version(version) => self.update(write, version, seq)?,
+        let verdict = match write.change {
+            Change::Create { .. } => self.create(write, seq, now)?,
+            _ => self.change(write, seq, now)?,
         };
-        if verdict == Put::Done {
+        if let Put::Done(job) = &verdict {
             watches::job_written(self.connection, job)?;
-            if let Some(skip) = &write.skip {
-                insert_skip(&mut self.put_skip, skip)?;
-            }
         }
-        if let Some(key) = write.idempotency.as_ref().filter(|_| judge::is_remembered(&verdict)) {
-            self.keys.remember(job.tenant, key)?;
+        if let Some(keyed) = &write.keyed
+            && let Some(answer) = rules::remembered(keyed, &verdict, now)
+        {
+            self.keys.remember(write.tenant, &answer)?;
         }
         Ok(verdict)
     }
 
     /// Inserts first: nearly always nothing is in the way, and then the unique indexes have judged.
-    fn insert(&mut self, write: &JobWrite, seq: u64) -> Done<Put> {
-        bind_job(&mut self.insert, &write.job, seq)?;
+    fn create(&mut self, write: &JobWrite, seq: u64, now: Timestamp) -> Done<Put> {
+        let job = rules::apply(write, None, now).job;
+        bind(&mut self.insert, &job, seq)?;
         if self.insert.raw_execute()? == 1 {
-            return Ok(Put::Done);
+            return Ok(Put::Done(Box::new(job)));
         }
-        let (stored, named) = (self.stored(&write.job)?, self.live(&write.job)?);
-        match judge::judge(write, stored.as_ref(), named) {
-            Put::Done => Err(Error::new(Kind::Bug, format!("job {} was not inserted", write.job.id)).into()),
-            refused => Ok(refused),
-        }
-    }
-
-    fn update(&mut self, write: &JobWrite, expected: u32, seq: u64) -> Done<Put> {
-        let job = &write.job;
-        let (stored, named) = (self.stored(job)?, self.live(job)?);
-        let verdict = judge::judge(write, stored.as_ref(), named);
-        if verdict != Put::Done {
-            return Ok(verdict);
-        }
-        bind_job(&mut self.update, job, seq)?;
-        self.update.raw_bind_parameter(40, expected)?;
-        match self.update.raw_execute()? {
-            1 => Ok(Put::Done),
-            _ => Err(Error::new(Kind::Bug, format!("job {} changed under its writer", job.id)).into()),
+        let (there, named) = (self.there(write.id)?, self.named(write)?);
+        match rules::refusal(write, there.as_ref(), named) {
+            None => Err(Error::new(Kind::Bug, format!("job {} was not inserted", write.id)).into()),
+            Some(refusal) => Ok(refusal),
         }
     }
 
-    fn stored(&mut self, job: &Job) -> Done<Option<Stored<'static>>> {
-        let mut found = self.get_guard.query([job.id.as_bytes()])?;
-        let Some(row) = found.next()? else { return Ok(None) };
-        let mut columns = Columns::of(row);
-        let (tenant, version) = (columns.tenant()?, columns.next()?);
-        let state = columns.code("job state", JobState::from_code)?;
-        Ok(Some(Stored { tenant, version, state, name: columns.next::<String>()?.into() }))
+    fn change(&mut self, write: &JobWrite, seq: u64, now: Timestamp) -> Done<Put> {
+        let (there, named) = (self.there(write.id)?, self.named(write)?);
+        if let Some(refusal) = rules::refusal(write, there.as_ref(), named) {
+            return Ok(refusal);
+        }
+        let Some(job) = there else { return Ok(Put::Gone) };
+        let owed_from = match write.change {
+            Change::Delete => versions::owed_from(self.connection, job.id)?,
+            _ => None,
+        };
+        let judged_by = job.version;
+        let Changed { job, superseded, skips: skipped } = rules::apply(write, Some(&Stored { job, owed_from }), now);
+        bind(&mut self.update, &job, seq)?;
+        bind_named(&mut self.update, ":judged_by", judged_by)?;
+        if self.update.raw_execute()? != 1 {
+            return Err(Error::new(Kind::Bug, format!("job {} changed under its writer", job.id)).into());
+        }
+        for old in &superseded {
+            versions::insert(self.connection, old)?;
+        }
+        if job.state == JobState::Deleted {
+            versions::close(self.connection, job.id)?;
+        }
+        for skip in &skipped {
+            skips::insert(&mut self.put_skip, skip)?;
+        }
+        Ok(Put::Done(Box::new(job)))
     }
 
-    fn live(&mut self, job: &Job) -> Done<Option<JobId>> {
-        let id = self.get_live.query_row(params![job.tenant.0, job.name], |row| row.get(0));
+    fn there(&mut self, id: JobId) -> Done<Option<Job>> {
+        let mut found = self.get.query(params![id.as_bytes(), None::<u32>])?;
+        found.next()?.map(|row| rows::job(&mut Columns::of(row), &mut self.texts)).transpose()
+    }
+
+    /// The live job that has the name which a write wants.
+    fn named(&mut self, write: &JobWrite) -> Done<Option<JobId>> {
+        let Some(name) = rules::new_name(write) else { return Ok(None) };
+        let id = self.get_live.query_row(params![write.tenant.0, name], |row| row.get(0));
         Ok(id.optional()?.map(JobId::from_bytes))
     }
 }
 
-/// Binds parameters 1 to 39 of `insert.sql` and `update.sql`.
-fn bind_job(statement: &mut CachedStatement<'_>, job: &Job, seq: u64) -> Done<()> {
-    let (mode, n) = rows::catch_up_code(job.catch_up.mode);
+/// Binds the columns of a job.
+fn bind(statement: &mut CachedStatement<'_>, job: &Job, seq: u64) -> Done<()> {
     let millis = |instant: Option<Timestamp>| instant.map(Timestamp::millis);
     let s = statement;
-    s.raw_bind_parameter(1, job.id.as_bytes())?;
-    s.raw_bind_parameter(2, job.tenant.0)?;
-    s.raw_bind_parameter(3, job.version)?;
-    s.raw_bind_parameter(4, job.state.code())?;
-    s.raw_bind_parameter(5, job.updated_at.millis())?;
-    s.raw_bind_parameter(6, &*job.plan)?;
-    s.raw_bind_parameter(7, millis(job.cursor.next_fire_at))?;
-    s.raw_bind_parameter(8, job.cursor.fires_left)?;
-    s.raw_bind_parameter(9, millis(job.window.ends_at))?;
-    s.raw_bind_parameter(10, job.spread_ms as i64)?;
-    s.raw_bind_parameter(11, job.priority.code())?;
-    s.raw_bind_parameter(12, &*job.pool)?;
-    s.raw_bind_parameter(13, job.action.kind.code())?;
-    s.raw_bind_parameter(14, mode)?;
-    s.raw_bind_parameter(15, n)?;
-    s.raw_bind_parameter(16, job.catch_up.max_age_ms as i64)?;
-    s.raw_bind_parameter(17, seq as i64)?;
-    s.raw_bind_parameter(18, &*job.name)?;
-    s.raw_bind_parameter(19, rows::encode_schedule(&job.schedule))?;
-    s.raw_bind_parameter(20, millis(job.window.starts_at))?;
-    s.raw_bind_parameter(21, job.window.max_fires)?;
-    s.raw_bind_parameter(22, job.retry.max_attempts)?;
-    s.raw_bind_parameter(23, job.retry.backoff.code())?;
-    s.raw_bind_parameter(24, job.retry.initial_delay_ms as i64)?;
-    s.raw_bind_parameter(25, job.retry.max_delay_ms as i64)?;
-    s.raw_bind_parameter(26, job.timeout_ms as i64)?;
-    s.raw_bind_parameter(27, rows::encode_tags(&job.tags))?;
-    s.raw_bind_parameter(28, job.created_at.millis())?;
-    s.raw_bind_parameter(29, &*job.action.config)?;
-    s.raw_bind_parameter(30, &*job.payload)?;
-    s.raw_bind_parameter(31, &*job.target)?;
-    s.raw_bind_parameter(32, job.catch_up.drip_ms as i64)?;
-    s.raw_bind_parameter(33, job.overlap.code())?;
-    s.raw_bind_parameter(34, job.expect.start_within_ms.map(|ms| ms as i64))?;
-    s.raw_bind_parameter(35, job.expect.finish_within_ms.map(|ms| ms as i64))?;
-    s.raw_bind_parameter(36, job.expect.success_every_ms.map(|ms| ms as i64))?;
-    s.raw_bind_parameter(37, rows::encode_blackouts(&job.blackouts))?;
-    s.raw_bind_parameter(38, job.retry.total_timeout_ms.map(|ms| ms as i64))?;
-    s.raw_bind_parameter(39, millis(job.paused_until))?;
-    Ok(())
+    bind_named(s, ":id", job.id.as_bytes())?;
+    bind_named(s, ":tenant", job.tenant.0)?;
+    bind_named(s, ":version", job.version)?;
+    bind_named(s, ":state", job.state.code())?;
+    bind_named(s, ":next_fire_at", millis(job.cursor.next_fire_at))?;
+    bind_named(s, ":fires_left", job.cursor.fires_left)?;
+    bind_named(s, ":plan", &*job.plan)?;
+    bind_named(s, ":firing", definition::encode_firing(&job.firing())?)?;
+    bind_named(s, ":change_seq", seq as i64)?;
+    bind_named(s, ":name", job.name())?;
+    bind_named(s, ":tags", rows::encode_tags(&job.definition.tags))?;
+    bind_named(s, ":created_at", job.created_at.millis())?;
+    bind_named(s, ":effective_at", job.effective_at.millis())?;
+    bind_named(s, ":paused_until", millis(job.paused_until))?;
+    bind_named(s, ":definition", definition::encode(&job.definition)?)
 }
 
-/// Records a skip. The same skip again is the same row.
-pub(super) fn insert_skip(statement: &mut CachedStatement<'_>, skip: &Skip) -> Done<()> {
-    statement.execute(params![
-        skip.job.as_bytes(),
-        skip.to.millis(),
-        skip.from.millis(),
-        skip.reason.code(),
-        skip.tenant.0,
-        skip.recorded_at.millis(),
-    ])?;
+/// Binds a parameter by its name, if the statement has one of that name.
+pub(super) fn bind_named(statement: &mut CachedStatement<'_>, name: &str, value: impl ToSql) -> Done<()> {
+    if let Some(index) = statement.parameter_index(name)? {
+        statement.raw_bind_parameter(index, value)?;
+    }
     Ok(())
 }
 
@@ -196,7 +182,7 @@ pub(super) fn get(connection: &Connection, tenant: TenantId, keys: &[JobKey]) ->
             JobKey::Id(id) => by_id.query(params![id.as_bytes(), tenant.0])?,
             JobKey::Name(name) => by_name.query(params![tenant.0, name])?,
         };
-        jobs.push(found.next()?.map(|row| rows::job(row, &mut texts)).transpose()?);
+        jobs.push(found.next()?.map(|row| rows::job(&mut Columns::of(row), &mut texts)).transpose()?);
     }
     Ok(jobs)
 }
@@ -217,7 +203,7 @@ pub(super) fn list(connection: &Connection, query: &JobQuery) -> Done<Page<Job>>
     let mut texts = Texts::default();
     let mut items = Vec::new();
     while let Some(row) = found.next()? {
-        items.push(rows::job(row, &mut texts)?);
+        items.push(rows::job(&mut Columns::of(row), &mut texts)?);
     }
     let has_more = items.len() > query.limit;
     items.truncate(query.limit);
@@ -231,24 +217,29 @@ pub(super) fn load_resumable(connection: &Connection, now: Timestamp, limit: usi
     let mut texts = Texts::default();
     let mut jobs = Vec::new();
     while let Some(row) = found.next()? {
-        jobs.push(rows::job(row, &mut texts)?);
+        jobs.push(rows::job(&mut Columns::of(row), &mut texts)?);
     }
     Ok(jobs)
 }
 
-/// Reads jobs in the order of their newest writes.
+/// Reads jobs in the order of their newest changes, each after what its superseded versions still owe.
 pub(super) fn load_changed(connection: &Connection, since: ChangeSeq, limit: usize) -> Done<Changes> {
     if limit == 0 {
         let upto = ChangeSeq(counters::get(connection, counters::CHANGE_SEQ)?);
-        return Ok(Changes { jobs: Vec::new(), upto });
+        return Ok(Changes { jobs: Vec::new(), count: 0, upto });
     }
     let mut load = connection.prepare_cached(include_str!("sql/jobs/load_changed.sql"))?;
     let mut found = load.query(params![since.0.min(i64::MAX as u64) as i64, limit as i64])?;
     let mut texts = Texts::default();
-    let mut changes = Changes { jobs: Vec::new(), upto: since };
+    let mut changes = Changes { jobs: Vec::new(), count: 0, upto: since };
     while let Some(row) = found.next()? {
         let mut columns = Columns::of(row);
-        changes.jobs.push(rows::planned(&mut columns, &mut texts)?);
+        let job = rows::planned(&mut columns, &mut texts)?;
+        if job.version > 1 {
+            versions::load_open(connection, job.id, &mut texts, &mut changes.jobs)?;
+        }
+        changes.jobs.push(job);
+        changes.count += 1;
         changes.upto = ChangeSeq(columns.number()?);
     }
     Ok(changes)
@@ -263,13 +254,16 @@ pub(super) fn advance(connection: &Connection, fences: &[ShardFence], cursors: &
     let mut ordered: Vec<&CursorMove> = cursors.iter().collect();
     ordered.sort_by_key(|cursor| cursor.job);
     for cursor in ordered {
-        advance.execute(params![
+        let moved = advance.execute(params![
             cursor.job.as_bytes(),
             cursor.version,
             cursor.cursor.next_fire_at.map(Timestamp::millis),
             cursor.cursor.fires_left,
             JobState::Active.code(),
         ])?;
+        if moved == 0 {
+            versions::advance(connection, cursor)?;
+        }
     }
     Ok(())
 }

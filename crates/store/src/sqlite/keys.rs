@@ -3,7 +3,7 @@
 use super::failure::Done;
 use crate::core::keys::{Remembered, Used, owner};
 use campanile_model::ids::TenantId;
-use campanile_model::store::{Answer, Idempotency};
+use campanile_model::store::{Answer, CallerKey, Idempotency};
 use campanile_model::time::Timestamp;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
@@ -21,22 +21,23 @@ impl<'c> Keys<'c> {
         })
     }
 
-    /// What was remembered under a key means to a request at `now`.
-    pub(super) fn find(&mut self, tenant: TenantId, key: &Idempotency, now: Timestamp) -> Done<Option<Used>> {
-        let found = self.get.query_row(params![owner(tenant).0, key.scope, key.key, now.millis()], remembered);
+    /// What is remembered under a key, as it means to a request at `now`.
+    pub(super) fn find(&mut self, tenant: TenantId, key: &CallerKey, now: Timestamp) -> Done<Option<Used>> {
+        let found = self.get.query_row(params![owner(tenant).0, key.scope, key.text, now.millis()], remembered);
         Ok(found.optional()?.and_then(|remembered| remembered.judge(key, now)))
     }
 
     /// Remembers a key; an expired one of the same name gives way.
-    pub(super) fn remember(&mut self, tenant: TenantId, key: &Idempotency) -> Done<()> {
+    pub(super) fn remember(&mut self, tenant: TenantId, answered: &Idempotency) -> Done<()> {
+        let Idempotency { key, answer, expires_at } = answered;
         self.put.execute(params![
             owner(tenant).0,
             key.scope,
-            key.key,
+            key.text,
             key.fingerprint.to_be_bytes(),
-            key.answer.status,
-            key.answer.body,
-            key.expires_at.millis(),
+            answer.status,
+            answer.body,
+            expires_at.millis(),
         ])?;
         Ok(())
     }
@@ -46,12 +47,11 @@ impl<'c> Keys<'c> {
 pub(super) fn recall(
     connection: &Connection,
     tenant: TenantId,
-    scope: &str,
-    key: &str,
+    key: &CallerKey,
     now: Timestamp,
 ) -> Done<Option<(u128, Answer)>> {
     let mut get = connection.prepare_cached(include_str!("sql/keys/get.sql"))?;
-    let found = get.query_row(params![tenant.0, scope, key, now.millis()], remembered).optional()?;
+    let found = get.query_row(params![tenant.0, key.scope, key.text, now.millis()], remembered).optional()?;
     Ok(found.map(|Remembered { fingerprint, answer, .. }| (fingerprint, answer)))
 }
 

@@ -28,9 +28,9 @@ pub(super) fn defer(connection: &Connection, deferrals: &[Deferral]) -> Done<Vec
 pub(super) fn extend(connection: &Connection, extensions: &[Extension]) -> Done<Vec<Extended>> {
     let mut set = load::load(connection, extensions.iter().map(|extension| extension.execution))?;
     let running = set.records().filter(|record| record.runs());
-    let (jobs, replayed): (Vec<_>, Vec<_>) =
-        running.map(|record| (record.of.job, (record.of.id, record.attempts_from))).unzip();
-    load::load_offers(connection, &mut set, jobs)?;
+    let (versions, replayed): (Vec<_>, Vec<_>) =
+        running.map(|record| ((record.of.job, record.job_version), (record.of.id, record.attempts_from))).unzip();
+    load::load_definitions(connection, &mut set, versions)?;
     load::load_first_starts(connection, &mut set, replayed.into_iter().filter(|(_, from)| *from > 0))?;
     let logging = extensions.iter().filter(|extension| !extension.logs.is_empty());
     set.reports = load::load_reports(connection, logging.map(|extension| extension.execution))?;
@@ -54,12 +54,12 @@ fn running(row: &Row<'_>, texts: &mut Texts) -> Done<Result<RunningAttempt, Stat
     let (attempts_from, losses) = (columns.next()?, columns.next()?);
     let asked_at = columns.instant_or_none()?;
     let asked_for = columns.code_or_none("reason", Reason::from_code)?;
-    let (job_version, retry, own_ms) = (columns.next()?, columns.retry()?, columns.number()?);
+    let definition = rows::definition(&mut columns, texts)?;
+    let (retry, own_ms) = (definition.retry, definition.timeout_ms);
     let first_started_at = columns.instant_or_none()?.unwrap_or(started_at);
     Ok(Ok(RunningAttempt {
         fence,
         dispatch,
-        job_version,
         retry,
         timeout_ms: time_limit_ms(own_ms, retry.total_timeout_ms, first_started_at, started_at),
         started_at,

@@ -1,4 +1,4 @@
-//! Lists of history: executions, newest first, and skips. What they have in common in all stores is in `crate::search`.
+//! Lists of executions, newest first. What they have in common in all stores is in `crate::search`.
 
 use super::executions;
 use super::failure::Done;
@@ -7,10 +7,9 @@ use super::rows::{self, Columns};
 use crate::search::{LOOK_UP_COST, Meant, Page, Path, Search};
 use campanile_model::execution::Reason;
 use campanile_model::filter::Subject;
-use campanile_model::ids::{ExecutionId, FireKind, JobId, TenantId};
+use campanile_model::ids::{ExecutionId, FireKind};
 use campanile_model::lifecycle::State;
-use campanile_model::store::{ExecutionPage, ExecutionQuery, Skip};
-use campanile_model::time::Timestamp;
+use campanile_model::store::{ExecutionPage, ExecutionQuery};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 /// Lists executions, newest first; looks at no more than `rows_max` rows, and at fewer where each has to be looked up.
@@ -174,30 +173,4 @@ fn subject<'r>(state: State, row: &'r Row<'_>) -> Done<Subject<'r>> {
         attempt,
         fire_at,
     })
-}
-
-/// Lists the skips of a job, newest first.
-pub(super) fn list_skips(
-    connection: &Connection,
-    tenant: TenantId,
-    job: JobId,
-    within: Option<(Timestamp, Timestamp)>,
-    limit: usize,
-) -> Done<Vec<Skip>> {
-    let (from, to) = within.unwrap_or((Timestamp::MIN, Timestamp::MAX));
-    let mut list = connection.prepare_cached(include_str!("sql/listing/skips.sql"))?;
-    let mut found = list.query(params![job.as_bytes(), tenant.0, from.millis(), to.millis(), limit as i64])?;
-    let mut skips = Vec::new();
-    while let Some(row) = found.next()? {
-        let mut columns = Columns::of(row);
-        skips.push(Skip {
-            tenant,
-            job,
-            to: columns.instant()?,
-            from: columns.instant()?,
-            reason: columns.code("reason", Reason::from_code)?,
-            recorded_at: columns.instant()?,
-        });
-    }
-    Ok(skips)
 }

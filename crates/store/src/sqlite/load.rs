@@ -4,15 +4,16 @@
 use super::cache;
 use super::counters;
 use super::failure::Done;
-use super::rows::{Columns, Texts};
+use super::rows::{self, Columns, Texts};
 use crate::core::change::Subject;
 use crate::core::pools::Pool;
 use crate::core::record::Record;
 use crate::core::reports::Reports;
-use crate::core::set::{Guard, Offer, WorkingSet};
-use campanile_model::action::{ActionKind, ActionSpec};
+use crate::core::set::WorkingSet;
+use campanile_model::action::ActionKind;
 use campanile_model::execution::{AttemptOutcome, Reason};
 use campanile_model::ids::{ExecutionId, FireKind, JobId, TenantId};
+use campanile_model::job::version::InForce;
 use campanile_model::job::{JobState, Priority};
 use campanile_model::lifecycle::{self, Event};
 use campanile_model::overlap::Overlap;
@@ -95,53 +96,75 @@ impl<'c> Loading<'_, 'c> {
             }
         }
         let waited_for: Vec<JobId> = self.set.runs.waited_for().collect();
-        load_guards(connection, &mut self.set, waited_for)
+        load_versions(connection, &mut self.set, waited_for)
     }
 }
 
-/// Loads jobs as they are now.
-pub(super) fn load_guards(
+/// Loads what decides about starts: the newest versions of these jobs, and of executions that those do not govern, the versions that
+/// do.
+pub(super) fn load_versions(
     connection: &Connection,
     set: &mut WorkingSet<'_>,
     jobs: impl IntoIterator<Item = JobId>,
 ) -> Done<()> {
-    let mut get = connection.prepare_cached(include_str!("sql/attempts/load_guard.sql"))?;
+    let mut get = connection.prepare_cached(include_str!("sql/jobs/get_in_force.sql"))?;
     for job in jobs {
-        if set.guards.contains_key(&job) {
+        if set.newest.contains_key(&job) {
             continue;
         }
         let mut found = get.query([job.as_bytes()])?;
         if let Some(row) = found.next()? {
-            set.guards.insert(job, guard(&mut Columns::of(row))?);
+            set.newest.insert(job, in_force(&mut Columns::of(row))?);
         }
     }
-    Ok(())
+    load_governing(connection, set)
 }
 
-/// Loads what runners get of jobs, with the jobs as they are now.
-pub(super) fn load_offers(
+/// Loads what attempts of these versions run by, with what decides about starts.
+pub(super) fn load_definitions(
     connection: &Connection,
     set: &mut WorkingSet<'_>,
-    jobs: impl IntoIterator<Item = JobId>,
+    versions: impl IntoIterator<Item = (JobId, u32)>,
 ) -> Done<()> {
-    let mut get = connection.prepare_cached(include_str!("sql/attempts/load_offer.sql"))?;
+    let mut get = connection.prepare_cached(include_str!("sql/jobs/get_newest.sql"))?;
     let mut texts = Texts::default();
-    for job in jobs {
-        if set.offers.contains_key(&job) {
+    for (job, version) in versions {
+        if set.definitions.contains_key(&(job, version)) {
             continue;
         }
         let mut found = get.query([job.as_bytes()])?;
         let Some(row) = found.next()? else { continue };
         let mut columns = Columns::of(row);
-        let guard = guard(&mut columns)?;
-        let name = columns.text()?.into();
-        let kind = columns.code("action", ActionKind::from_code)?;
-        let action = ActionSpec { kind, config: texts.share(columns.text()?) };
-        let (retry, timeout_ms) = (columns.retry()?, columns.number()?);
-        let payload = texts.share(columns.text()?);
-        set.guards.insert(job, guard);
-        set.offers.insert(job, Offer { version: guard.version, name, action, retry, timeout_ms, payload });
+        let newest = in_force(&mut columns)?;
+        set.newest.insert(job, newest);
+        if newest.version == version {
+            set.definitions.insert((job, version), rows::definition(&mut columns, &mut texts)?);
+            continue;
+        }
+        let mut older = connection.prepare_cached(include_str!("sql/versions/get_definition.sql"))?;
+        let mut found = older.query(params![job.as_bytes(), version])?;
+        if let Some(row) = found.next()? {
+            set.definitions.insert((job, version), rows::definition(&mut Columns::of(row), &mut texts)?);
+        }
     }
+    load_governing(connection, set)
+}
+
+/// Loads the superseded versions that govern executions.
+fn load_governing(connection: &Connection, set: &mut WorkingSet<'_>) -> Done<()> {
+    let mut governing = Vec::new();
+    for record in set.records() {
+        let fired = record.fired_under();
+        let needs_older = set.newest.get(&record.of.job).is_some_and(|newest| fired.needs_older(newest));
+        if needs_older && !set.governing.contains_key(&record.of.id) {
+            let mut get = connection.prepare_cached(include_str!("sql/versions/get_governing.sql"))?;
+            let mut found = get.query(params![record.of.job.as_bytes(), fired.version, fired.fire_at.millis()])?;
+            if let Some(row) = found.next()? {
+                governing.push((record.of.id, in_force(&mut Columns::of(row))?));
+            }
+        }
+    }
+    set.governing.extend(governing);
     Ok(())
 }
 
@@ -229,12 +252,12 @@ pub(super) fn load_reports<'b>(
     Ok(reports)
 }
 
-/// Reads the columns `state, version, updated_at`.
-fn guard(columns: &mut Columns<'_, '_>) -> Done<Guard> {
-    Ok(Guard {
-        state: columns.code("job state", JobState::from_code)?,
+/// Reads the columns `version, state, effective_at`.
+fn in_force(columns: &mut Columns<'_, '_>) -> Done<InForce> {
+    Ok(InForce {
         version: columns.next()?,
-        updated_at: columns.instant()?,
+        state: columns.code("job state", JobState::from_code)?,
+        effective_at: columns.instant()?,
     })
 }
 

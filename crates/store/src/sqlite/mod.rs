@@ -27,6 +27,7 @@ mod migrations;
 pub mod backup;
 pub(crate) mod source;
 mod jobs;
+mod versions;
 mod due;
 mod pulse;
 mod shards;
@@ -34,6 +35,7 @@ mod load;
 mod write;
 mod cache;
 mod executions;
+mod skips;
 mod history;
 mod claims;
 mod attempts;
@@ -56,6 +58,7 @@ mod known;
 mod rows;
 mod failure;
 
+use crate::clock::StoreClock;
 use crate::records::{Row, delete_step, put_step};
 use campanile_model::capacity::Count;
 use campanile_model::error::{Error, Kind, Result};
@@ -68,13 +71,13 @@ use campanile_model::notify::{Broken, Delivery, Endpoint, Tried};
 use campanile_model::shard::{ShardFence, ShardId};
 use campanile_model::stats::{Rollup, StatsQuery};
 use campanile_model::store::{
-    Answer, Applied, CancelBatch, CancelVerdict, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove, DeadGroup,
-    Deferral, DueQuery, ExecutionPage, ExecutionQuery, Expected, Extended, Extension, FireBatch, FireVerdict, JobKey,
-    JobQuery, JobWrite, Jobs, Page, Path, PlannedJob, Pruned, Pulse, Put, Reads, Record, RecordKey, RecordQuery,
-    Records, Replay, Retention, RunningAttempt, RunningQuery, ShardOwner, Skip, StoreStatus, Stored, Verdicts, Waiting,
-    WaitingQuery,
+    Answer, Applied, CallerKey, CancelBatch, CancelVerdict, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove,
+    DeadGroup, Deferral, DueQuery, ExecutionPage, ExecutionQuery, Expected, Extended, Extension, FireBatch,
+    FireVerdict, JobKey, JobQuery, JobVersion, JobWrite, Jobs, Page, Path, PlannedJob, Pruned, Pulse, Put, Reads,
+    Record, RecordKey, RecordQuery, Records, Replay, Retention, RunningAttempt, RunningQuery, ShardOwner, Skip,
+    StoreStatus, Stored, Verdicts, Waiting, WaitingQuery,
 };
-use campanile_model::time::Timestamp;
+use campanile_model::time::{Clock, Timestamp};
 use checkpointer::Checkpointer;
 use failure::classify;
 use lock::Lock;
@@ -138,6 +141,7 @@ pub struct SqliteStore {
     due: Arc<due::Rest>,
     pruned: Mutex<prune::Progress>,
     location: Arc<str>,
+    clock: StoreClock,
     _lock: Option<Lock>,
 }
 
@@ -164,6 +168,7 @@ impl SqliteStore {
             due: Arc::default(),
             pruned: Mutex::default(),
             location,
+            clock: StoreClock::default(),
             _lock: Some(lock),
         })
     }
@@ -187,8 +192,15 @@ impl SqliteStore {
             due: Arc::default(),
             pruned: Mutex::default(),
             location,
+            clock: StoreClock::default(),
             _lock: None,
         })
+    }
+
+    /// Has this clock say when changes of jobs count, in place of the machine's.
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = StoreClock(Some(clock));
+        self
     }
 
     /// Forgets the records that the writer keeps: somebody else has written to the file. For tests.
@@ -301,12 +313,13 @@ impl Jobs for SqliteStore {
         if writes.is_empty() {
             return Ok(Vec::new());
         }
-        self.writer.step(Step("put_jobs"), writes.len(), move |c| jobs::put(c, &writes)).await
+        let clock = self.clock.clone();
+        self.writer.step(Step("put_jobs"), writes.len(), move |c| jobs::put(c, &writes, clock.now())).await
     }
 
-    async fn recall(&self, tenant: TenantId, scope: &str, key: &str, now: Timestamp) -> Result<Option<(u128, Answer)>> {
-        let (scope, key) = (scope.to_owned(), key.to_owned());
-        self.readers.run(move |c| keys::recall(c, tenant, &scope, &key, now)).await
+    async fn recall(&self, tenant: TenantId, key: &CallerKey, now: Timestamp) -> Result<Option<(u128, Answer)>> {
+        let key = key.clone();
+        self.readers.run(move |c| keys::recall(c, tenant, &key, now)).await
     }
 
     async fn load_resumable(&self, now: Timestamp, limit: usize) -> Result<Vec<Job>> {
@@ -517,6 +530,16 @@ impl Reads for SqliteStore {
         self.readers.run(move |c| jobs::list(c, &query)).await
     }
 
+    async fn list_versions(
+        &self,
+        tenant: TenantId,
+        job: JobId,
+        before: Option<u32>,
+        limit: usize,
+    ) -> Result<Page<JobVersion>> {
+        self.readers.run(move |c| versions::list(c, (tenant, job), before, limit)).await
+    }
+
     async fn get_executions(&self, tenant: TenantId, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>> {
         let ids = ids.to_vec();
         self.readers.run(move |c| executions::get(c, tenant, &ids)).await
@@ -552,7 +575,7 @@ impl Reads for SqliteStore {
         within: Option<(Timestamp, Timestamp)>,
         limit: usize,
     ) -> Result<Vec<Skip>> {
-        self.readers.run(move |c| listing::list_skips(c, tenant, job, within, limit)).await
+        self.readers.run(move |c| skips::list(c, tenant, job, within, limit)).await
     }
 
     async fn dead_groups(&self, tenant: TenantId, limit: usize) -> Result<Vec<DeadGroup>> {

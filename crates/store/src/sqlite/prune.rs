@@ -4,21 +4,24 @@
 //! A reader scans for what is beyond its retention (`crate::core::retention`), and the writer deletes what it found, if it
 //! still is what it was.
 //!
-//! An execution is kept, however old, while its job's cursor has not passed it: a start from that cursor would find its
-//! instant without an execution, and run it again.
+//! A superseded version of a job is kept while an execution of it is. An execution is kept, however old, while its job's cursor has
+//! not passed it: a start from that cursor would find its instant without an execution, and run it again.
 
 use super::dead;
 use super::failure::Done;
 use super::history;
 use super::rows::Columns;
+use super::skips;
 use super::write::write_effects;
 use crate::core::effects::Effects;
-use crate::core::retention::Sweep;
+use crate::core::retention::{EXECUTIONS_OF_VERSION_MAX, OldVersion, Sweep, last_fire_of};
 pub(super) use crate::core::retention::{Found, Order, Progress};
-use campanile_model::ids::ExecutionId;
+use crate::core::skips::stands;
+use campanile_model::ids::{ExecutionId, FireKind, JobId};
 use campanile_model::lifecycle::{State, UNHAPPY};
 use campanile_model::store::{Keep, Pruned};
-use rusqlite::{Connection, params};
+use campanile_model::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension, params};
 
 /// Finds executions to delete.
 pub(super) fn find(connection: &Connection, order: &Order, progress: Progress) -> Done<Found> {
@@ -26,8 +29,41 @@ pub(super) fn find(connection: &Connection, order: &Order, progress: Progress) -
     for keep in order.keeps() {
         scan(connection, order, keep, &mut found)?;
     }
+    find_versions(connection, order, &mut found)?;
     found.finish();
     Ok(found)
+}
+
+/// Finds superseded versions that are old, and of which no execution is left.
+fn find_versions(connection: &Connection, order: &Order, found: &mut Found) -> Done<()> {
+    let mut scan = connection.prepare_cached(include_str!("sql/prune/scan_versions.sql"))?;
+    let (ended_at, job, version) = found.progress.versions;
+    let before = order.ago(order.retention.versions_ms).millis();
+    let mut rows = scan.query(params![before, ended_at, job, version, found.versions_max() as i64])?;
+    let mut looked: Vec<OldVersion> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let old = (row.get(0)?, row.get(1)?, row.get(2)?);
+        if !has_executions(connection, old)? {
+            found.versions.push(old);
+        }
+        looked.push(old);
+    }
+    found.close_versions(&looked);
+    Ok(())
+}
+
+/// Whether an execution of a version is kept.
+fn has_executions(connection: &Connection, (ended_at, job, version): OldVersion) -> Done<bool> {
+    let mut get = connection.prepare_cached(include_str!("sql/prune/version_of.sql"))?;
+    let end = ExecutionId::floor(last_fire_of(Timestamp::from_millis(ended_at)));
+    let (mut has, mut looked) = (false, 0);
+    history::newest_first(connection, JobId::from_bytes(job), ([0; 16], *end.as_bytes()), |id| {
+        looked += 1;
+        let its_own = get.query_row([id.as_bytes()], |row| row.get::<_, u32>(0)).optional()?;
+        has = its_own == Some(version) || looked == EXECUTIONS_OF_VERSION_MAX;
+        Ok(!has)
+    })?;
+    Ok(has)
 }
 
 /// Goes on with the scan of one state.
@@ -83,9 +119,13 @@ pub(super) fn delete(connection: &Connection, order: &Order, found: &Found) -> D
         history::note_pruned(connection, *newest)?;
     }
     let all = dependent < DEPENDENT_ROWS_MAX;
-    let mut left = order.limit.saturating_sub(found.victims.len());
+    let mut left = order.limit.saturating_sub(found.victims.len() + found.versions.len());
     let mut more = found.more || left == 0 || !all;
     let mut others = 0;
+    for (_, job, version) in &found.versions {
+        let mut delete = connection.prepare_cached(include_str!("sql/prune/version.sql"))?;
+        others += delete.execute(params![job, version])?;
+    }
     let retention = &order.retention;
     for (sql, age_ms) in [
         (include_str!("sql/prune/deliveries.sql"), retention.deliveries_ms),
@@ -115,8 +155,13 @@ fn delete_execution(
     let (tenant, pool) = (columns.tenant()?, columns.text()?.into());
     let job = columns.job_id()?;
     let fingerprint = columns.number_or_none()?;
+    let (fire_at, kind) = (columns.instant()?, columns.code("kind", FireKind::from_code)?);
+    let deliveries = columns.number()?;
     // The statement is done when it has no more rows.
     deleted.next()?;
+    if stands(kind, state, deliveries) {
+        skips::cut_out(connection, job, fire_at)?;
+    }
     effects.sums.count(tenant, &pool, Some(state), None);
     if let Some(fingerprint) = fingerprint.filter(|_| state == State::Dead) {
         dead::shrink(connection, tenant, fingerprint, id)?;

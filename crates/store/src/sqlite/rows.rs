@@ -2,21 +2,19 @@
 
 use super::failure::{Done, Failure};
 pub(super) use crate::encode::*;
-use campanile_model::action::{ActionKind, ActionSpec};
-use campanile_model::catch_up::CatchUp;
+use campanile_model::action::ActionKind;
 use campanile_model::execution::{Attempt, AttemptError, AttemptOutcome, Execution, Reason, Response};
 use campanile_model::ids::{ExecutionId, FireKind, JobId, TenantId};
-use campanile_model::job::{Cursor, Job, JobState, Priority, Window};
+use campanile_model::job::{Cursor, Definition, Job, JobState, Priority};
 use campanile_model::lifecycle::State;
-use campanile_model::notify::Expectation;
 use campanile_model::overlap::Overlap;
 use campanile_model::queue::Dispatch;
-use campanile_model::retry::{Backoff, RetryPolicy};
 use campanile_model::stats::Tally;
 use campanile_model::store::PlannedJob;
 use campanile_model::time::Timestamp;
 use rusqlite::Row;
 use rusqlite::types::FromSql;
+use std::sync::Arc;
 
 /// The columns of a row, from left to right.
 pub(super) struct Columns<'r, 's> {
@@ -87,16 +85,6 @@ impl<'r, 's> Columns<'r, 's> {
         self.code("state", State::from_code)
     }
 
-    pub(super) fn retry(&mut self) -> Done<RetryPolicy> {
-        Ok(RetryPolicy {
-            max_attempts: self.next()?,
-            backoff: self.code("backoff", Backoff::from_code)?,
-            initial_delay_ms: self.number()?,
-            max_delay_ms: self.number()?,
-            total_timeout_ms: self.number_or_none()?,
-        })
-    }
-
     pub(super) fn number_or_none(&mut self) -> Done<Option<u64>> {
         Ok(self.next::<Option<i64>>()?.map(|number| number as u64))
     }
@@ -112,70 +100,41 @@ impl<'r, 's> Columns<'r, 's> {
     }
 }
 
-/// The columns that the wheel needs; the first ones of every query for jobs.
+/// The columns that the wheel needs; the first ones of every query for jobs and versions.
 pub(super) fn planned(columns: &mut Columns<'_, '_>, texts: &mut Texts) -> Done<PlannedJob> {
     Ok(PlannedJob {
         id: columns.job_id()?,
         tenant: columns.tenant()?,
         version: columns.next()?,
         state: columns.code("job state", JobState::from_code)?,
-        updated_at: columns.instant()?,
-        plan: texts.share(columns.text()?),
         cursor: Cursor { next_fire_at: columns.instant_or_none()?, fires_left: columns.next()? },
-        ends_at: columns.instant_or_none()?,
-        spread_ms: columns.number()?,
-        priority: columns.code("priority", Priority::from_code)?,
-        pool: texts.share(columns.text()?),
-        action: columns.code("action", ActionKind::from_code)?,
-        target: texts.share(columns.text()?),
-        catch_up: catch_up(columns)?,
-        overlap: columns.overlap()?,
-        expect: Expectation {
-            start_within_ms: columns.number_or_none()?,
-            finish_within_ms: columns.number_or_none()?,
-            success_every_ms: columns.number_or_none()?,
-        },
-        blackouts: match columns.text()? {
-            "" => texts.no_blackouts.clone(),
-            text => decode_blackouts(text).ok_or_else(|| Failure::corrupt("blackouts"))?,
-        },
+        plan: texts.share(columns.text()?),
+        firing: texts.firing(columns.text()?).ok_or_else(|| Failure::corrupt("job"))?,
+        ended_at: None,
     })
 }
 
-/// A whole job.
-pub(super) fn job(row: &Row<'_>, texts: &mut Texts) -> Done<Job> {
-    let mut columns = Columns::of(row);
-    let planned = planned(&mut columns, texts)?;
-    let name = columns.next()?;
-    let schedule = decode_schedule(columns.text()?).ok_or_else(|| Failure::corrupt("schedule"))?;
-    let window = Window { starts_at: columns.instant_or_none()?, ends_at: planned.ends_at, max_fires: columns.next()? };
+/// A whole version of a job: the columns that the wheel needs, and the rest.
+pub(super) fn job(columns: &mut Columns<'_, '_>, texts: &mut Texts) -> Done<Job> {
+    let planned = planned(columns, texts)?;
     Ok(Job {
         id: planned.id,
         tenant: planned.tenant,
-        name,
-        schedule,
-        plan: planned.plan,
-        window,
-        spread_ms: planned.spread_ms,
-        retry: columns.retry()?,
-        timeout_ms: columns.number()?,
-        priority: planned.priority,
-        pool: planned.pool,
-        catch_up: planned.catch_up,
-        overlap: planned.overlap,
-        expect: planned.expect,
-        blackouts: planned.blackouts,
-        target: planned.target,
-        tags: decode_tags(columns.text()?),
-        state: planned.state,
         version: planned.version,
-        created_at: columns.instant()?,
-        paused_until: columns.instant_or_none()?,
-        updated_at: planned.updated_at,
+        state: planned.state,
         cursor: planned.cursor,
-        action: ActionSpec { kind: planned.action, config: texts.share(columns.text()?) },
-        payload: texts.share(columns.text()?),
+        plan: planned.plan,
+        target: planned.firing.target.clone(),
+        created_at: columns.instant()?,
+        effective_at: columns.instant()?,
+        paused_until: columns.instant_or_none()?,
+        definition: definition(columns, texts)?,
     })
+}
+
+/// A document.
+pub(super) fn definition(columns: &mut Columns<'_, '_>, texts: &mut Texts) -> Done<Arc<Definition>> {
+    texts.definition(columns.text()?).ok_or_else(|| Failure::corrupt("definition of a job"))
 }
 
 /// An execution as it is dispatched.
@@ -251,11 +210,6 @@ pub(super) fn attempt(row: &Row<'_>) -> Done<Attempt> {
             Some(status) => Some(Response { status, body: columns.next()?, truncated: columns.next()? }),
         },
     })
-}
-
-fn catch_up(columns: &mut Columns<'_, '_>) -> Done<CatchUp> {
-    let mode = catch_up_mode(columns.next()?, columns.next()?).ok_or_else(|| Failure::corrupt("catch-up mode"))?;
-    Ok(CatchUp { mode, max_age_ms: columns.number()?, drip_ms: columns.number()? })
 }
 
 /// What a rollup counts, from column `at` on: five numbers and two histograms.

@@ -4,12 +4,11 @@
 use super::failure::Done;
 use super::known;
 use super::outbox;
-use super::rows::{self, Columns};
-use crate::core::watches::{DueSuccess, Watches, broken_jobs, report_broken, success_expected};
+use super::rows::Columns;
+use crate::core::watches::{DueSuccess, UNSCHEDULED, Watches, broken_jobs, report_broken, success_expected};
 use campanile_model::ids::{JobId, TenantId};
 use campanile_model::job::{Job, JobState};
 use campanile_model::notify::{Broken, EventKind, WatchKind};
-use campanile_model::schedule::Schedule;
 use campanile_model::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashSet;
@@ -115,9 +114,8 @@ fn due_executions(connection: &Connection, now: Timestamp, limit: usize) -> Done
 
 /// Moves the watches of jobs that had no success in their period.
 fn break_jobs(connection: &Connection, now: Timestamp, limit: usize) -> Done<Vec<Broken>> {
-    let unscheduled = rows::encode_schedule(&Schedule::None);
     let mut load = connection.prepare_cached(include_str!("sql/watches/load_due_success.sql"))?;
-    let mut found = load.query(params![now.millis(), limit as i64, unscheduled])?;
+    let mut found = load.query(params![now.millis(), limit as i64, UNSCHEDULED])?;
     let mut due = Vec::new();
     while let Some(row) = found.next()? {
         let mut columns = Columns::of(row);

@@ -3,6 +3,7 @@
 use campanile_model::JobId;
 use campanile_model::action::{Action, ActionKind, ActionSpec, Registry, Work};
 use campanile_model::execution::Outcome;
+use campanile_model::job::Definition;
 use campanile_model::{ExecutionId, TenantId, Timestamp, limits};
 use std::sync::Arc;
 
@@ -46,9 +47,12 @@ pub fn work(action: &dyn Action, config: &str) -> Work {
         execution: ExecutionId::scheduled(TenantId::DEFAULT, job, fire_at),
         tenant: TenantId::DEFAULT,
         job,
-        job_name: "daily-invoices".into(),
-        action: ActionSpec { kind: action.kind(), config: config.into() },
-        payload: r#"{"n":1}"#.into(),
+        definition: Arc::new(Definition {
+            name: "daily-invoices".into(),
+            action: ActionSpec { kind: action.kind(), config: config.into() },
+            payload: r#"{"n":1}"#.into(),
+            ..Definition::default()
+        }),
         attempt: 2,
         max_attempts: 5,
         fence: 1_187,

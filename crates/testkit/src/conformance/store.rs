@@ -5,6 +5,7 @@
 //! verb leads to yet is written by whoever brings the store ([`Fixture::placing`]).
 
 pub mod put_jobs;
+pub mod versions;
 pub mod load;
 pub mod fire;
 pub mod claim;
@@ -27,14 +28,16 @@ pub mod walk;
 pub mod histories;
 pub mod races;
 
+use crate::clock::ManualClock;
 use crate::generate as g;
 use campanile_model::execution::Execution;
 use campanile_model::job::Job;
+use campanile_model::job::version::Change;
 use campanile_model::lifecycle::State;
 use campanile_model::shard::{self, ShardFence};
 use campanile_model::store::{
-    Applied, CancelVerdict, Claimed, Completion, Fire, FireBatch, FireVerdict, Fired, Granted, JobKey, JobWrite, Put,
-    Store,
+    Applied, CancelVerdict, Claim, Claimed, Completion, Fire, FireBatch, FireVerdict, Fired, Granted, JobKey, JobWrite,
+    Put, Skip, Store,
 };
 use campanile_model::{ExecutionId, JobId, TenantId, Timestamp};
 use std::any::Any;
@@ -60,9 +63,29 @@ macro_rules! store_suite {
                     a_rename_onto_a_taken_name_loses,
                     a_foreign_or_missing_job_is_gone,
                     items_of_a_batch_are_judged_in_order_and_alone,
-                    skips_are_recorded_with_the_write,
+                    skips_are_recorded_with_the_change,
                     an_empty_batch_is_nothing,
                     status_counts_live_jobs,
+                ]
+            );
+            $crate::store_facts!(
+                versions,
+                $make,
+                [
+                    a_change_counts_from_the_instant_of_the_store,
+                    versions_are_kept_and_listed,
+                    an_older_version_stays_due_for_what_it_owes,
+                    a_deletion_takes_away_what_older_versions_owe,
+                    an_instant_is_governed_by_the_version_in_force_at_it,
+                    an_instant_before_the_changes_runs_as_it_was,
+                    what_another_version_took_over_is_not_claimed_for_the_older_one,
+                    an_execution_runs_under_its_own_version_in_whole,
+                    a_held_execution_keeps_its_version,
+                    what_has_started_stays_with_its_version,
+                    a_pause_ends_when_it_was_to_end,
+                    a_version_keeps_the_name_it_had,
+                    what_somebody_asked_for_runs_under_the_version_it_was_asked_under,
+                    a_skip_never_covers_what_ran,
                 ]
             );
             $crate::store_facts!(
@@ -95,6 +118,7 @@ macro_rules! store_suite {
                     a_fire_keeps_what_it_carries,
                     a_newer_version_takes_its_instant_over,
                     what_was_skipped_for_another_reason_is_not_refired,
+                    a_backfill_does_not_take_over_what_is_about_to_run,
                     an_attempt_that_began_is_not_refired,
                     skips_are_fenced_and_recorded,
                     verdicts_keep_the_order_of_the_batch,
@@ -104,7 +128,7 @@ macro_rules! store_suite {
                 claim,
                 $make,
                 [
-                    a_claim_grants_the_current_definition,
+                    a_claim_grants_the_definition,
                     only_the_first_claim_wins,
                     nothing_starts_early,
                     a_wrong_attempt_loses,
@@ -283,6 +307,8 @@ macro_rules! store_suite {
                     what_the_cursor_has_not_passed_is_kept,
                     what_ends_late_is_pruned_as_well,
                     deliveries_rollups_and_skips_go_by_age,
+                    what_ran_is_cut_out_of_the_skips_around_it,
+                    versions_are_kept_as_long_as_their_executions,
                 ]
             );
             $crate::store_facts!(
@@ -358,6 +384,8 @@ macro_rules! store_facts {
 /// An empty store, and whatever must live as long as it does.
 pub struct Fixture {
     store: Arc<dyn Store>,
+    /// Says when changes of jobs count.
+    pub clock: ManualClock,
     place: Option<Place>,
     _keep: Box<dyn Any + Send + Sync>,
 }
@@ -380,8 +408,10 @@ pub const DUE: Timestamp = g::at(60_000);
 
 impl Fixture {
     /// A store and what it lives in, such as a directory.
-    pub fn new(store: Arc<dyn Store>, keep: impl Any + Send + Sync) -> Self {
-        Self { store, place: None, _keep: Box::new(keep) }
+    ///
+    /// The clock is what the store was given to say when changes of jobs count; it stands at [`g::START`].
+    pub fn new(store: Arc<dyn Store>, clock: ManualClock, keep: impl Any + Send + Sync) -> Self {
+        Self { store, clock, place: None, _keep: Box::new(keep) }
     }
 
     /// The same, with a way to write the state of an execution past all verbs.
@@ -400,18 +430,30 @@ impl Fixture {
         self.put_jobs(vec![write]).await.unwrap().remove(0)
     }
 
+    /// Writes one job, and returns it as it is now.
+    pub async fn done(&self, write: JobWrite) -> Job {
+        match self.put(write).await {
+            Put::Done(job) => *job,
+            other => panic!("not written: {other:?}"),
+        }
+    }
+
+    /// Creates a job as this one was created: at [`g::START`].
+    pub async fn create(&self, job: &Job) -> Job {
+        self.clock.set(g::START);
+        self.done(g::create(job)).await
+    }
+
     /// Creates job number `n`.
     pub async fn job(&self, n: u64) -> Job {
-        let job = g::job(n);
-        assert_eq!(self.put(g::create(job.clone())).await, Put::Done);
-        job
+        self.create(&g::job(n)).await
     }
 
     /// Creates jobs 1 to `n`.
     pub async fn jobs(&self, n: u64) -> Vec<Job> {
         let jobs: Vec<Job> = (1..=n).map(g::job).collect();
-        let verdicts = self.put_jobs(jobs.iter().cloned().map(g::create).collect()).await.unwrap();
-        assert!(verdicts.iter().all(|verdict| *verdict == Put::Done));
+        let verdicts = self.put_jobs(jobs.iter().map(g::create).collect()).await.unwrap();
+        assert!(verdicts.iter().all(|verdict| matches!(verdict, Put::Done(_))));
         jobs
     }
 
@@ -420,12 +462,10 @@ impl Fixture {
         self.get_jobs(TenantId::DEFAULT, &[JobKey::Id(id)]).await.unwrap().remove(0)
     }
 
-    /// Changes a job and returns its new version.
-    pub async fn change(&self, job: &Job, now: Timestamp, change: impl FnOnce(&mut Job)) -> Job {
-        let write = g::change(job, now, change);
-        let changed = write.job.clone();
-        assert_eq!(self.put(write).await, Put::Done);
-        changed
+    /// Changes a job at `now`, and returns its new version.
+    pub async fn change(&self, job: &Job, now: Timestamp, change: Change) -> Job {
+        self.clock.set(now);
+        self.done(g::change(job, change)).await
     }
 
     /// Takes all shards over.
@@ -442,6 +482,13 @@ impl Fixture {
         }
     }
 
+    /// Records skips, as the owner of all shards.
+    pub async fn skipped(&self, skips: &[Skip]) {
+        let fences = self.open_all().await;
+        let verdict = self.fire(FireBatch { skips: skips.to_vec(), ..batch(fences, Vec::new()) }).await.unwrap();
+        assert!(matches!(verdict, FireVerdict::Fired(_)));
+    }
+
     /// Creates job number `n` and fires it for [`DUE`].
     pub async fn pending(&self, n: u64) -> (Job, ExecutionId) {
         let job = self.job(n).await;
@@ -453,7 +500,14 @@ impl Fixture {
 
     /// Claims one execution.
     pub async fn claimed(&self, execution: ExecutionId, attempt: u32, now: Timestamp) -> Claimed {
-        self.claim(vec![g::claim(execution, attempt, now)]).await.unwrap().verdicts.remove(0)
+        let found = self.get_executions(TenantId::DEFAULT, &[execution]).await.unwrap().remove(0);
+        self.claimed_as(found.map_or(1, |found| found.job_version), execution, attempt, now).await
+    }
+
+    /// Claims one execution as what a version fired.
+    pub async fn claimed_as(&self, version: u32, execution: ExecutionId, attempt: u32, now: Timestamp) -> Claimed {
+        let claim = Claim { job_version: version, ..g::claim(execution, attempt, now) };
+        self.claim(vec![claim]).await.unwrap().verdicts.remove(0)
     }
 
     /// Claims one execution that can be claimed.

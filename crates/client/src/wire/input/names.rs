@@ -99,6 +99,8 @@ pub(super) const JOB: &[Name] = &[
     ("paused_until", "", Ignored),
     ("created_at", "", Ignored),
     ("updated_at", "", Ignored),
+    ("effective_at", "", Ignored),
+    ("ended_at", "", Ignored),
     ("dry_run", "", Ignored),
 ];
 
@@ -190,6 +192,8 @@ pub(super) const QUESTION: &[Name] = &[
     ("n", "/count", Plain),
     ("name", "/name", Plain),
 ];
+
+pub(super) const REVERT: &[Name] = &[("version", "/version", Plain), ("to", "/version", Plain)];
 
 pub(super) const PAUSE: &[Name] = &[("until", "/until", Plain)];
 

@@ -1,6 +1,6 @@
 //! The fields of small requests as plain values: shapes are checked, meanings are not.
 
-use super::names::{BACKFILL, CANCEL, DISCARD, ENDPOINT, Name, PAUSE, POOL, REPLAY, TARGET_LIMITS};
+use super::names::{BACKFILL, CANCEL, DISCARD, ENDPOINT, Name, PAUSE, POOL, REPLAY, REVERT, TARGET_LIMITS};
 use super::reader::{Reader, Span};
 use super::{Faults, Fields, Pointers};
 
@@ -9,6 +9,15 @@ use super::{Faults, Fields, Pointers};
 pub struct PauseInput {
     /// An instant or a duration.
     pub until: Option<String>,
+    /// Where each field stood.
+    pub pointers: Pointers,
+}
+
+/// Which version a job goes back to.
+#[derive(Clone, Debug, Default)]
+pub struct RevertInput {
+    /// Which.
+    pub version: Option<u64>,
     /// Where each field stood.
     pub pointers: Pointers,
 }
@@ -142,6 +151,13 @@ impl PauseInput {
     /// Reads it.
     pub fn read(text: &str, faults: &mut Faults) -> Self {
         read(text, PAUSE, faults, |take| Self { until: take.text("/until"), pointers: take.pointers() })
+    }
+}
+
+impl RevertInput {
+    /// Reads it.
+    pub fn read(text: &str, faults: &mut Faults) -> Self {
+        read(text, REVERT, faults, |take| Self { version: take.count("/version"), pointers: take.pointers() })
     }
 }
 

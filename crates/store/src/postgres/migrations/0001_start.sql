@@ -44,52 +44,50 @@ CREATE TABLE members (
     shards          int8 NOT NULL
 ) WITH (fillfactor = 20);
 
--- `shard` is `shard_of(id)`.
+-- The newest version of every job. `shard` is `shard_of(id)`. `plan` and `firing` are what the wheel needs; `definition` is the whole
+-- document (`definition.rs`). `name` and `tags` stand in the document too, and here for the queries.
 CREATE TABLE jobs (
-    id                 uuid PRIMARY KEY,
-    shard              int2 NOT NULL,
-    tenant             int8 NOT NULL,
-    version            int8 NOT NULL,
-    state              int2 NOT NULL,
-    updated_at         int8 NOT NULL,
-    plan               text NOT NULL,
-    next_fire_at       int8,
-    fires_left         int8,
-    ends_at            int8,
-    spread_ms          int8 NOT NULL,
-    priority           int2 NOT NULL,
-    pool               text NOT NULL,
-    action_kind        int2 NOT NULL,
-    target             text NOT NULL,
-    catch_up_mode      int2 NOT NULL,
-    catch_up_n         int8 NOT NULL,
-    catch_up_age_ms    int8 NOT NULL,
-    catch_up_drip_ms   int8 NOT NULL,
-    overlap            int2 NOT NULL,
-    start_within_ms    int8,
-    finish_within_ms   int8,
-    success_every_ms   int8,
-    blackouts          text NOT NULL,
-    change_seq         int8 NOT NULL,
-    name               text COLLATE "C" NOT NULL,
-    schedule           text NOT NULL,
-    starts_at          int8,
-    max_fires          int8,
-    max_attempts       int8 NOT NULL,
-    backoff            int2 NOT NULL,
-    initial_delay_ms   int8 NOT NULL,
-    max_delay_ms       int8 NOT NULL,
-    total_timeout_ms   int8,
-    timeout_ms         int8 NOT NULL,
-    tags               text NOT NULL,
-    created_at         int8 NOT NULL,
-    paused_until       int8,
-    action_config      text NOT NULL,
-    payload            text NOT NULL
+    id           uuid PRIMARY KEY,
+    shard        int2 NOT NULL,
+    tenant       int8 NOT NULL,
+    version      int8 NOT NULL,
+    state        int2 NOT NULL,
+    next_fire_at int8,
+    fires_left   int8,
+    plan         text NOT NULL,
+    firing       text NOT NULL,
+    change_seq   int8 NOT NULL,
+    name         text COLLATE "C" NOT NULL,
+    tags         text NOT NULL,
+    created_at   int8 NOT NULL,
+    effective_at int8 NOT NULL,
+    paused_until int8,
+    definition   text NOT NULL
 );
 CREATE INDEX jobs_due ON jobs (next_fire_at, id) INCLUDE (shard) WHERE next_fire_at IS NOT NULL;
 CREATE INDEX jobs_changed ON jobs (change_seq);
 CREATE INDEX jobs_resumable ON jobs (paused_until) WHERE paused_until IS NOT NULL;
+
+-- Versions that another one has followed. Each governs the instants after `effective_at`, up to and including `ended_at`. One that has
+-- a `next_fire_at` still owes fires.
+CREATE TABLE job_versions (
+    job_id       uuid NOT NULL,
+    version      int8 NOT NULL,
+    tenant       int8 NOT NULL,
+    state        int2 NOT NULL,
+    effective_at int8 NOT NULL,
+    ended_at     int8 NOT NULL,
+    paused_until int8,
+    next_fire_at int8,
+    fires_left   int8,
+    plan         text NOT NULL,
+    firing       text NOT NULL,
+    definition   text NOT NULL,
+    PRIMARY KEY (job_id, version)
+);
+CREATE INDEX job_versions_due ON job_versions (next_fire_at, job_id) WHERE next_fire_at IS NOT NULL;
+CREATE INDEX job_versions_open ON job_versions (job_id, next_fire_at) WHERE next_fire_at IS NOT NULL;
+CREATE INDEX job_versions_ended ON job_versions (ended_at, job_id, version);
 
 -- One row per fire. `wake_at` is when somebody should look at it next: due, backoff over, or lease over. Partitioned by the day of
 -- the id's instant, and what hangs on executions likewise, so that what is old is dropped and not deleted; what belongs to no

@@ -16,6 +16,7 @@ use super::super::fold;
 use super::super::migrations::patiently;
 use super::super::partitions::{self, Day, TABLES};
 use super::super::rows::{Columns, Texts};
+use super::super::skips;
 use super::super::write::column;
 use super::is_our_turn;
 use crate::core::retention::Order;
@@ -224,6 +225,7 @@ async fn leave(tx: &Tx<'_>, day: Day, seal: i64, tally: &Tally) -> Done<bool> {
         let sql = include_str!("../sql/prune/leave_groups.sql");
         tx.execute(sql, &[&tenants, &fingerprints, &counts, &from, &to]).await?;
     }
+    skips::cut_out_day(tx, (from, to), (day.start(), day.end())).await?;
     tx.execute(include_str!("../sql/prune/leave_watches.sql"), &[&from, &to]).await?;
     tx.execute(include_str!("../sql/prune/leave_overlaps.sql"), &[&from, &to]).await?;
     Ok(true)

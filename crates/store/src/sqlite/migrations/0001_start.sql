@@ -27,54 +27,53 @@ CREATE TABLE shards (
     owner TEXT NOT NULL
 ) STRICT;
 
--- What the wheel reads comes first, what may be large comes last: a scan for the wheel never touches overflow pages.
--- A table with row ids, unlike the others: its rows are wide, and the inner pages of a table without them hold whole rows.
+-- The newest version of every job. `plan` and `firing` are what the wheel needs; `definition` is the whole document
+-- (`definition.rs`), and may be large, so that it comes last: a scan for the wheel never touches overflow pages. `name` and `tags`
+-- stand in the document too, and here for the queries. A table with row ids, unlike the others: its rows are wide, and the inner
+-- pages of a table without them hold whole rows.
 CREATE TABLE jobs (
-    id                 BLOB NOT NULL UNIQUE,
-    tenant             INTEGER NOT NULL,
-    version            INTEGER NOT NULL,
-    state              INTEGER NOT NULL,
-    updated_at         INTEGER NOT NULL,
-    plan               TEXT NOT NULL,
-    next_fire_at       INTEGER,
-    fires_left         INTEGER,
-    ends_at            INTEGER,
-    spread_ms          INTEGER NOT NULL,
-    priority           INTEGER NOT NULL,
-    pool               TEXT NOT NULL,
-    action_kind        INTEGER NOT NULL,
-    target             TEXT NOT NULL,
-    catch_up_mode      INTEGER NOT NULL,
-    catch_up_n         INTEGER NOT NULL,
-    catch_up_age_ms    INTEGER NOT NULL,
-    catch_up_drip_ms   INTEGER NOT NULL,
-    overlap            INTEGER NOT NULL,
-    start_within_ms    INTEGER,
-    finish_within_ms   INTEGER,
-    success_every_ms   INTEGER,
-    blackouts          TEXT NOT NULL,
-    change_seq         INTEGER NOT NULL,
-    name               TEXT NOT NULL,
-    schedule           TEXT NOT NULL,
-    starts_at          INTEGER,
-    max_fires          INTEGER,
-    max_attempts       INTEGER NOT NULL,
-    backoff            INTEGER NOT NULL,
-    initial_delay_ms   INTEGER NOT NULL,
-    max_delay_ms       INTEGER NOT NULL,
-    total_timeout_ms   INTEGER,
-    timeout_ms         INTEGER NOT NULL,
-    tags               TEXT NOT NULL,
-    created_at         INTEGER NOT NULL,
-    paused_until       INTEGER,
-    action_config      TEXT NOT NULL,
-    payload            TEXT NOT NULL
+    id           BLOB NOT NULL UNIQUE,
+    tenant       INTEGER NOT NULL,
+    version      INTEGER NOT NULL,
+    state        INTEGER NOT NULL,
+    next_fire_at INTEGER,
+    fires_left   INTEGER,
+    plan         TEXT NOT NULL,
+    firing       TEXT NOT NULL,
+    change_seq   INTEGER NOT NULL,
+    name         TEXT NOT NULL,
+    tags         TEXT NOT NULL,
+    created_at   INTEGER NOT NULL,
+    effective_at INTEGER NOT NULL,
+    paused_until INTEGER,
+    definition   TEXT NOT NULL
 ) STRICT;
 -- Cursors by slots of 2^18 ms (four minutes), and within a slot by job. In the order of instants, every job of a batch
 -- would touch a page of its own; so, jobs that were created together lie together, and the reader sorts a slot.
 CREATE INDEX jobs_due ON jobs (next_fire_at >> 18, id, next_fire_at) WHERE next_fire_at IS NOT NULL;
 CREATE INDEX jobs_changed ON jobs (change_seq);
 CREATE INDEX jobs_resumable ON jobs (paused_until) WHERE paused_until IS NOT NULL;
+
+-- Versions that another one has followed. Each governs the instants after `effective_at`, up to and including `ended_at`. One that has
+-- a `next_fire_at` still owes fires.
+CREATE TABLE job_versions (
+    job_id       BLOB NOT NULL,
+    version      INTEGER NOT NULL,
+    tenant       INTEGER NOT NULL,
+    state        INTEGER NOT NULL,
+    effective_at INTEGER NOT NULL,
+    ended_at     INTEGER NOT NULL,
+    paused_until INTEGER,
+    next_fire_at INTEGER,
+    fires_left   INTEGER,
+    plan         TEXT NOT NULL,
+    firing       TEXT NOT NULL,
+    definition   TEXT NOT NULL,
+    UNIQUE (job_id, version)
+) STRICT;
+CREATE INDEX job_versions_due ON job_versions (next_fire_at, job_id) WHERE next_fire_at IS NOT NULL;
+CREATE INDEX job_versions_open ON job_versions (job_id, next_fire_at) WHERE next_fire_at IS NOT NULL;
+CREATE INDEX job_versions_ended ON job_versions (ended_at, job_id, version);
 
 -- One row per fire. `wake_at` is when somebody should look at it next: due, backoff over, or lease over. `watched`: bit 0 for a watch of
 -- the start, 1 of the end, 2 of the job's success.

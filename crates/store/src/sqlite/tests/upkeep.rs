@@ -7,6 +7,7 @@ use campanile_model::filter::Filter;
 use campanile_model::lifecycle::State;
 use campanile_model::notify::{DeliveryState, EventKind, WatchKind};
 use campanile_model::store::{ExecutionQuery, Keep, RecordKind};
+use campanile_testkit::clock::ManualClock;
 use campanile_testkit::conformance::store::lives::{self, Dice, all, pages};
 use campanile_testkit::conformance::store::{Fixture, batch};
 use campanile_testkit::generate as g;
@@ -14,8 +15,10 @@ use campanile_testkit::generate as g;
 /// A store as the suite sees it, and as it is.
 fn open() -> (Fixture, Arc<SqliteStore>) {
     let directory = tempfile::tempdir().unwrap();
-    let store = Arc::new(SqliteStore::open(&Options::new(directory.path().join("campanile.db"))).unwrap());
-    (Fixture::new(store.clone(), directory), store)
+    let clock = ManualClock::new(g::START);
+    let store = SqliteStore::open(&Options::new(directory.path().join("campanile.db"))).unwrap();
+    let store = Arc::new(store.with_clock(Arc::new(clock.clone())));
+    (Fixture::new(store.clone(), clock, directory), store)
 }
 
 async fn write(store: &SqliteStore, sql: &'static str) {
@@ -129,7 +132,13 @@ async fn pruning_goes_on_where_it_stopped() {
         fires.iter().step_by(3).map(|fire| g::complete_unclaimed(g::claim(fire.dispatch.execution, 0, g::at(999))));
     fixture.complete(done.collect()).await.unwrap();
     let keep = Keep { state: State::Succeeded, age_ms: Some(0), count: None };
-    let retention = Retention { states: vec![keep], rollups_ms: u64::MAX, deliveries_ms: u64::MAX, skips_ms: u64::MAX };
+    let retention = Retention {
+        states: vec![keep],
+        rollups_ms: u64::MAX,
+        deliveries_ms: u64::MAX,
+        skips_ms: u64::MAX,
+        versions_ms: u64::MAX,
+    };
     let order = Arc::new(prune::Order { retention, now: g::at(1_000), limit: 100, rows_max: 10 });
     let mut progress = prune::Progress::default();
     let (mut calls, mut executions) = (0, 0);
@@ -217,7 +226,7 @@ async fn what_was_written_before_is_known() {
     let options = Options::new(directory.path().join("campanile.db"));
     let store = SqliteStore::open(&options).unwrap();
     let job = g::job(1);
-    store.put_jobs(vec![g::create(job.clone())]).await.unwrap();
+    store.put_jobs(vec![g::create(&job)]).await.unwrap();
     let (tenant, id) = (job.tenant, job.id);
     store.writer.run(1, move |c| watches::insert_failing(c, &[(id, tenant, g::START)])).await.unwrap();
     drop(store);

@@ -7,7 +7,8 @@ use campanile_model::execution::{AttemptOutcome, Reason};
 use campanile_model::job::Job;
 use campanile_model::lifecycle::{Event, State};
 use campanile_model::store::{
-    Answer, Applied, CancelBatch, CancelTarget, CancelVerdict, Claimed, Extended, Fired, Idempotency, RunningQuery,
+    Answer, Applied, CallerKey, CancelBatch, CancelTarget, CancelVerdict, Claimed, Extended, Fired, Idempotency,
+    RunningQuery,
 };
 use campanile_model::{ExecutionId, TenantId, Timestamp};
 
@@ -218,17 +219,17 @@ pub async fn an_answer_is_remembered_if_all_of_it_happened(store: Fixture) {
     let (_, waiting) = store.pending(1).await;
     let (_, running) = store.pending(2).await;
     store.granted(running, 0, DUE).await;
-    let key = |key: &str| Idempotency {
-        scope: "s".into(),
-        key: key.into(),
-        fingerprint: 7,
+    let key = |text: &str| CallerKey { scope: "s".into(), text: text.into(), fingerprint: 7 };
+    let answered = |text: &str| Idempotency {
+        key: key(text),
         answer: Answer { status: 202, body: "x".into() },
         expires_at: later(100_000),
     };
     let cancel = async |ids: &[ExecutionId], name: &str| {
-        let batch = CancelBatch { grace_ms: Some(5_000), idempotency: Some(key(name)), ..g::cancel(ids, later(1)) };
+        let batch =
+            CancelBatch { grace_ms: Some(5_000), idempotency: Some(answered(name)), ..g::cancel(ids, later(1)) };
         store.cancel(batch).await.unwrap();
-        store.recall(TenantId::DEFAULT, "s", name, later(2)).await.unwrap().is_some()
+        store.recall(TenantId::DEFAULT, &key(name), later(2)).await.unwrap().is_some()
     };
     assert!(cancel(&[waiting, running], "a").await);
     assert!(!cancel(&[running], "b").await, "it was asked before");

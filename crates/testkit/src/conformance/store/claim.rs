@@ -5,9 +5,7 @@ use crate::generate as g;
 use campanile_model::action::{ActionKind, ActionSpec};
 use campanile_model::execution::{AttemptOutcome, Reason};
 use campanile_model::ids::FireKind;
-use campanile_model::job::{Job, JobState};
 use campanile_model::lifecycle::{Event, State};
-use campanile_model::retry::RetryPolicy;
 use campanile_model::shard::ShardFence;
 use campanile_model::store::{
     AttemptFence, Claim, Claimed, Completion, Fire, FireVerdict, Fired, Granted, RunningQuery, Verdicts,
@@ -15,19 +13,16 @@ use campanile_model::store::{
 use campanile_model::{ExecutionId, Timestamp};
 use std::sync::Arc;
 
-/// Everything a runner needs, by the newest version of the job.
-pub async fn a_claim_grants_the_current_definition(store: Fixture) {
-    let (job, id) = store.pending(1).await;
-    // Changed after the instant: it still runs, as the job is now.
+/// Everything a runner needs.
+pub async fn a_claim_grants_the_definition(store: Fixture) {
+    let job = g::job_with(1, |d| {
+        d.action = ActionSpec { kind: ActionKind::Webhook, config: "{\"url\":\"x\"}".into() };
+        (d.payload, d.timeout_ms, d.retry.max_attempts) = ("{\"a\":1}".into(), 7_000, 9);
+    });
+    let job = store.create(&job).await;
+    let id = g::fire(&job, DUE).dispatch.execution;
+    store.fired(vec![g::fire(&job, DUE)]).await;
     let now = DUE.saturating_add_ms(500);
-    let job = store
-        .change(&job, now, |job| {
-            job.action = ActionSpec { kind: ActionKind::Webhook, config: "{\"url\":\"x\"}".into() };
-            job.payload = "{\"a\":1}".into();
-            job.timeout_ms = 7_000;
-            job.retry.max_attempts = 9;
-        })
-        .await;
     let granted = store.granted(id, 0, now).await;
     let lease_until = now.saturating_add_ms(7_000 + g::LEASE_MS as i64);
     let expected = Granted {
@@ -35,10 +30,7 @@ pub async fn a_claim_grants_the_current_definition(store: Fixture) {
         tenant: job.tenant,
         job: job.id,
         job_version: job.version,
-        job_name: job.name.as_str().into(),
-        action: job.action.clone(),
-        payload: job.payload.clone(),
-        retry: job.retry,
+        definition: job.definition.clone(),
         timeout_ms: 7_000,
         fire_at: DUE,
         lease_until,
@@ -94,7 +86,7 @@ pub async fn a_wrong_attempt_loses(store: Fixture) {
 /// Made ahead under a version that is no more when the instant comes.
 pub async fn a_changed_job_discards_what_was_made_ahead(store: Fixture) {
     let (job, id) = store.pending(1).await;
-    store.change(&job, g::at(55_000), |job| job.timeout_ms = 1).await;
+    store.change(&job, g::at(55_000), g::define(&job, |d| d.timeout_ms = 1)).await;
     assert_eq!(store.claimed(id, 0, DUE).await, Claimed::Discarded(Reason::StaleVersion));
     let skipped = store.execution(id).await;
     assert_eq!((skipped.state, skipped.reason), (State::Skipped, Some(Reason::StaleVersion)));
@@ -105,7 +97,7 @@ pub async fn a_changed_job_discards_what_was_made_ahead(store: Fixture) {
 /// The same by a pause, which says so.
 pub async fn a_paused_job_discards_what_was_made_ahead(store: Fixture) {
     let (job, id) = store.pending(1).await;
-    store.change(&job, g::at(55_000), |job| job.state = JobState::Paused).await;
+    store.change(&job, g::at(55_000), g::Change::Pause(None)).await;
     assert_eq!(store.claimed(id, 0, DUE).await, Claimed::Discarded(Reason::Paused));
     assert_eq!(store.execution(id).await.reason, Some(Reason::Paused));
 }
@@ -114,8 +106,8 @@ pub async fn a_paused_job_discards_what_was_made_ahead(store: Fixture) {
 pub async fn an_instant_before_the_change_runs(store: Fixture) {
     let (job, id) = store.pending(1).await;
     let (other, second) = store.pending(2).await;
-    store.change(&job, DUE, |job| job.timeout_ms = 1).await;
-    store.change(&other, DUE, |job| job.state = JobState::Paused).await;
+    store.change(&job, DUE, g::define(&job, |d| d.timeout_ms = 1)).await;
+    store.change(&other, DUE, g::Change::Pause(None)).await;
     store.granted(id, 0, DUE).await;
     store.granted(second, 0, DUE).await;
 }
@@ -126,7 +118,7 @@ pub async fn a_deleted_job_runs_nothing(store: Fixture) {
     let manual = g::manual_fire(&job, DUE, "x");
     assert_eq!(store.fired(vec![manual.clone()]).await, [Fired::New]);
     let later = DUE.saturating_add_ms(500);
-    store.change(&job, later, |job| job.state = JobState::Deleted).await;
+    store.change(&job, later, g::Change::Delete).await;
     for execution in [id, manual.dispatch.execution] {
         assert_eq!(store.claimed(execution, 0, later).await, Claimed::Discarded(Reason::JobDeleted));
     }
@@ -137,7 +129,7 @@ pub async fn a_manual_fire_survives_a_change(store: Fixture) {
     let job = store.job(1).await;
     let manual = g::manual_fire(&job, DUE, "x");
     store.fired(vec![manual.clone()]).await;
-    store.change(&job, g::at(55_000), |job| job.state = JobState::Paused).await;
+    store.change(&job, g::at(55_000), g::Change::Pause(None)).await;
     store.granted(manual.dispatch.execution, 0, DUE).await;
 }
 
@@ -197,9 +189,8 @@ pub async fn a_fire_starts_when_it_may(store: Fixture) {
 
 /// All attempts together: the last one gets what is left.
 pub async fn a_time_limit_of_all_attempts_shortens_the_last(store: Fixture) {
-    let job = Job { timeout_ms: 30_000, ..g::job(1) };
-    let job = Job { retry: RetryPolicy { total_timeout_ms: Some(40_000), ..job.retry }, ..job };
-    store.put(g::create(job.clone())).await;
+    let job = g::job_with(1, |d| d.retry.total_timeout_ms = Some(40_000));
+    store.create(&job).await;
     let fire = g::fire(&job, DUE);
     let id = fire.dispatch.execution;
     store.fired(vec![fire]).await;
@@ -227,6 +218,6 @@ pub async fn a_backfill_runs_under_any_version(store: Fixture) {
     let none: Arc<[ShardFence]> = Arc::new([]);
     assert_eq!(store.fire(batch(none, vec![fire])).await.unwrap(), FireVerdict::Fired(Verdicts::of(vec![Fired::New])));
     assert_eq!(store.execution(id).await.kind, FireKind::Backfill);
-    store.change(&job, g::at(55_000), |job| job.state = JobState::Paused).await;
+    store.change(&job, g::at(55_000), g::Change::Pause(None)).await;
     store.granted(id, 0, DUE).await;
 }

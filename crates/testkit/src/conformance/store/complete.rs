@@ -249,7 +249,7 @@ pub async fn an_unclaimed_success_respects_the_guards_of_a_claim(store: Fixture)
     store.cancelled(cancelled, DUE).await;
     assert_eq!(complete(&store, unclaimed(cancelled, DUE)).await, Applied::Stale { state: State::Cancelled });
     let (job, changed) = store.pending(4).await;
-    store.change(&job, g::at(55_000), |_| ()).await;
+    store.change(&job, g::at(55_000), g::define(&job, |_| ())).await;
     assert_eq!(complete(&store, unclaimed(changed, DUE)).await, Applied::Stale { state: State::Skipped });
     assert_eq!(store.execution(changed).await.reason, Some(Reason::StaleVersion));
     assert_eq!(complete(&store, unclaimed(ExecutionId::floor(DUE), DUE)).await, Applied::Gone);

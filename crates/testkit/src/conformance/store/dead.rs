@@ -5,7 +5,7 @@ use super::{DUE, Fixture};
 use crate::generate as g;
 use campanile_model::execution::{AttemptError, AttemptOutcome, Outcome, Reason, Response};
 use campanile_model::fingerprint::fingerprint;
-use campanile_model::job::{Job, JobState};
+use campanile_model::job::Job;
 use campanile_model::lifecycle::{self, Ended, Event, State};
 use campanile_model::limits;
 use campanile_model::overlap::Overlap;
@@ -25,7 +25,7 @@ fn died(granted: &Granted, error: Option<AttemptError>, now: Timestamp) -> Compl
 /// A dead execution of job `n`, done to `target`.
 async fn dead(store: &Fixture, n: u64, target: &str, error: Option<AttemptError>, now: Timestamp) -> ExecutionId {
     let job = Job { target: target.into(), ..g::job(n) };
-    store.put(g::create(job.clone())).await;
+    store.put(g::create(&job)).await;
     let fire = g::fire(&job, DUE);
     let id = fire.dispatch.execution;
     store.fired(vec![fire]).await;
@@ -149,15 +149,15 @@ pub async fn a_replay_keeps_the_attempts(store: Fixture) {
 /// All attempts together, from the replay on.
 pub async fn a_replay_begins_the_total_time_anew(store: Fixture) {
     let retry = RetryPolicy { total_timeout_ms: Some(60_000), ..RetryPolicy::default() };
-    let job = Job { retry, ..g::job(1) };
-    store.put(g::create(job.clone())).await;
+    let job = g::job_with(1, |d| d.retry = retry);
+    store.put(g::create(&job)).await;
     let fire = g::fire(&job, DUE);
     let id = fire.dispatch.execution;
     store.fired(vec![fire]).await;
     let first = store.granted(id, 0, DUE).await;
     store.completed(died(&first, None, g::at(61_000))).await;
     replay(&store, &[id], g::at(9_000_000)).await;
-    assert_eq!(store.granted(id, 1, g::at(9_000_000)).await.timeout_ms, job.timeout_ms);
+    assert_eq!(store.granted(id, 1, g::at(9_000_000)).await.timeout_ms, job.definition.timeout_ms);
 }
 
 /// Only the dead, and only one's own.
@@ -203,8 +203,8 @@ pub async fn a_buried_execution_says_why(store: Fixture) {
 /// Losses are counted in the store, over runners and restarts; what `settle` makes of them ends what kills its runners.
 pub async fn a_poison_execution_dies_whatever_its_policy(store: Fixture) {
     let policy = RetryPolicy { max_attempts: 1_000, ..RetryPolicy::default() };
-    let job = Job { retry: policy, ..g::job(1) };
-    store.put(g::create(job.clone())).await;
+    let job = g::job_with(1, |d| d.retry = policy);
+    store.put(g::create(&job)).await;
     let fire = g::fire(&job, DUE);
     let id = fire.dispatch.execution;
     store.fired(vec![fire]).await;
@@ -238,7 +238,7 @@ async fn lose(store: &Fixture, granted: &Granted, now: &mut Timestamp) {
         finished_at: *now,
         cancel_requested: None,
     };
-    let settled = lifecycle::settle(&Outcome::Lost, ended, &granted.retry, 7);
+    let settled = lifecycle::settle(&Outcome::Lost, ended, &granted.definition.retry, 7);
     let completion = Completion {
         reason: settled.reason,
         wake_at: settled.wake_at,
@@ -252,8 +252,8 @@ async fn lose(store: &Fixture, granted: &Granted, now: &mut Timestamp) {
 /// A replay is neither skipped because another run is under way, nor does it end that: it waits.
 pub async fn a_replay_waits_for_other_runs(store: Fixture) {
     for (n, overlap) in [(1, Overlap::Skip), (2, Overlap::TerminateOther)] {
-        let job = Job { overlap, ..g::job(n) };
-        store.put(g::create(job.clone())).await;
+        let job = g::job_with(n, |d| d.overlap = overlap);
+        store.put(g::create(&job)).await;
         let fires = [Fire { overlap, ..g::fire(&job, DUE) }, Fire { overlap, ..g::fire(&job, g::at(61_000)) }];
         let [old, new] = fires.clone().map(|fire| fire.dispatch.execution);
         store.fired(vec![fires[0].clone()]).await;
@@ -274,15 +274,19 @@ pub async fn a_replay_waits_for_other_runs(store: Fixture) {
 pub async fn a_replay_is_by_the_job_as_it_is_now(store: Fixture) {
     let id = dead(&store, 1, "old", None, g::at(70_000)).await;
     let job = store.get_job(g::job(1).id).await.unwrap();
-    let mended = store.change(&job, g::at(71_000), |job| (job.target, job.pool) = ("new".into(), "other".into())).await;
+    let mut other = (*job.definition).clone();
+    (other.pool, other.timeout_ms) = ("other".into(), 7_000);
+    let mended = store.change(&job, g::at(71_000), g::Change::Define(g::resolved(other, "new"))).await;
     let replays = vec![Replay { execution: id, wake_at: g::at(72_000) }];
     let moved = store.replay(TenantId::DEFAULT, replays, g::at(72_000)).await.unwrap();
     let dispatch = &moved.ready[0].dispatch;
-    assert_eq!((&*dispatch.target, &*dispatch.pool), ("new", "other"));
+    assert_eq!((&*dispatch.target, &*dispatch.pool, dispatch.job_version), ("new", "other", 2));
     assert_eq!(counts(&store).await, counted(&store).await);
     let granted = store.granted(id, 1, g::at(72_000)).await;
+    assert_eq!((granted.job_version, granted.timeout_ms), (2, 7_000));
+    assert_eq!(store.execution(id).await.job_version, 2, "and it is recorded");
     store.completed(died(&granted, None, g::at(73_000))).await;
-    store.change(&mended, g::at(74_000), |job| job.state = JobState::Deleted).await;
+    store.change(&mended, g::at(74_000), g::Change::Delete).await;
     assert_eq!(replay(&store, &[id], g::at(75_000)).await, [Applied::Stale { state: State::Dead }]);
     assert_eq!(store.execution(id).await.state, State::Dead);
 }

@@ -7,7 +7,7 @@ use campanile_model::ids::EndpointId;
 use campanile_model::job::{Job, JobState};
 use campanile_model::lifecycle::{Event, State};
 use campanile_model::notify::{Delivery, DeliveryState, Endpoint, EventKind, Tried};
-use campanile_model::store::{Applied, AttemptFence, CancelBatch, CancelTarget, Completion, Put, Record};
+use campanile_model::store::{Applied, AttemptFence, CancelBatch, CancelTarget, Completion, Record};
 use campanile_model::{ExecutionId, TenantId, Timestamp};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -102,7 +102,7 @@ pub async fn what_happens_to_an_execution_is_told(store: Fixture) {
     }
     let error = json!({"type": "http_503", "message": "no \"way\"\n"});
     let common = json!({
-        "execution_id": id.to_string(), "job_id": job.id.to_string(), "job_name": job.name,
+        "execution_id": id.to_string(), "job_id": job.id.to_string(), "job_name": job.name(),
         "fire_at": DUE.to_string(), "lateness_ms": 40, "error": error,
     });
     let with = |more: Value| {
@@ -199,11 +199,11 @@ pub async fn events_and_states_agree_when_raced(store: Fixture) {
 
 /// Kinds, job, tag, tenant; and only from the moment it is there.
 pub async fn endpoints_hear_what_they_want(store: Fixture) {
-    let tagged = Job { tags: vec!["a".into(), "team=x".into()], ..g::job(1) };
-    let plain = Job { tags: vec!["team=xy".into()], ..g::job(2) };
-    let foreign = Job { tenant: TenantId(2), ..g::job(3) };
+    let tagged = g::job_with(1, |d| d.tags = vec!["a".into(), "team=x".into()]);
+    let plain = g::job_with(2, |d| d.tags = vec!["team=xy".into()]);
+    let foreign = g::of_tenant(g::job(3), TenantId(2));
     for job in [&tagged, &plain, &foreign] {
-        assert_eq!(store.put(g::create(job.clone())).await, Put::Done);
+        store.done(g::create(job)).await;
     }
     let late = endpoint(9);
     let wants = [
@@ -356,7 +356,7 @@ pub async fn recovery_is_told_once_per_failure(store: Fixture) {
     assert_eq!(told.len(), 1);
     assert_eq!((told[0].kind, told[0].execution), (EventKind::Recovered, Some(success)));
     assert_eq!(data(&told[0])["since"], json!(DUE.saturating_add_ms(1).to_string()));
-    let deleted = store.change(&jobs[1], DUE.saturating_add_ms(5), |job| job.state = JobState::Deleted).await;
+    let deleted = store.change(&jobs[1], DUE.saturating_add_ms(5), g::Change::Delete).await;
     assert_eq!(deleted.state, JobState::Deleted);
     die(&store, &jobs[0], DUE.saturating_add_ms(6)).await;
     succeed(&store, &jobs[0], DUE.saturating_add_ms(7)).await;

@@ -4,7 +4,7 @@ use super::{DUE, Fixture, batch};
 use crate::generate as g;
 use campanile_model::execution::{AttemptOutcome, Execution, Reason};
 use campanile_model::ids::{ExecutionId, FireKind};
-use campanile_model::job::{Job, JobState, Priority};
+use campanile_model::job::{Job, Priority};
 use campanile_model::lifecycle::{Event, State};
 use campanile_model::overlap::Overlap;
 use campanile_model::shard::{ShardFence, shard_of};
@@ -19,7 +19,7 @@ pub async fn an_execution_is_born_pending(store: Fixture) {
         id,
         tenant: job.tenant,
         job: job.id,
-        job_name: job.name.clone(),
+        job_name: job.name().to_owned(),
         job_version: 1,
         fire_at: DUE,
         kind: FireKind::Schedule,
@@ -27,11 +27,11 @@ pub async fn an_execution_is_born_pending(store: Fixture) {
         reason: None,
         attempt: 0,
         fence: 0,
-        priority: job.priority,
-        pool: job.pool.clone(),
-        action: job.action.kind,
+        priority: job.definition.priority,
+        pool: job.definition.pool.clone(),
+        action: job.definition.action.kind,
         target: job.target.clone(),
-        overlap: job.overlap,
+        overlap: job.definition.overlap,
         covers_from: None,
         wake_at: DUE,
         fired_at: g::at(50_000),
@@ -123,8 +123,8 @@ pub async fn fires_that_somebody_asked_for_need_no_fence(store: Fixture) {
 
 /// What a fire carries beyond its instant.
 pub async fn a_fire_keeps_what_it_carries(store: Fixture) {
-    let job = Job { target: "https://example.com".into(), overlap: Overlap::BufferAll, ..g::job(1) };
-    store.put(g::create(job.clone())).await;
+    let job = Job { target: "https://example.com".into(), ..g::job_with(1, |d| d.overlap = Overlap::BufferAll) };
+    store.create(&job).await;
     let fire = Fire {
         kind: FireKind::Backfill,
         wake_at: DUE.saturating_add_ms(7_000),
@@ -152,7 +152,7 @@ pub async fn a_fire_keeps_what_it_carries(store: Fixture) {
 /// A change between making an execution and its instant: the new version's fire is the one that counts.
 pub async fn a_newer_version_takes_its_instant_over(store: Fixture) {
     let (job, id) = store.pending(1).await;
-    let second = store.change(&job, g::at(40_000), |job| job.priority = Priority::Critical).await;
+    let second = store.change(&job, g::at(40_000), g::define(&job, |d| d.priority = Priority::Critical)).await;
     assert_eq!(store.fired(vec![g::fire(&second, DUE)]).await, [Fired::New]);
     let taken = store.execution(id).await;
     assert_eq!((taken.state, taken.job_version, taken.priority), (State::Pending, 2, Priority::Critical));
@@ -160,7 +160,7 @@ pub async fn a_newer_version_takes_its_instant_over(store: Fixture) {
     assert_eq!(store.execution(id).await, taken);
 
     // Also when the old one was discarded already.
-    let third = store.change(&second, g::at(41_000), |_| ()).await;
+    let third = store.change(&second, g::at(41_000), g::define(&second, |_| ())).await;
     assert_eq!(store.claimed(id, 0, DUE).await, Claimed::Discarded(Reason::StaleVersion));
     assert_eq!(store.execution(id).await.state, State::Skipped);
     assert_eq!(store.fired(vec![g::fire(&third, DUE)]).await, [Fired::New]);
@@ -169,17 +169,23 @@ pub async fn a_newer_version_takes_its_instant_over(store: Fixture) {
     store.granted(id, 0, DUE).await;
 }
 
-/// Only a stale version gives way to a newer one; what was skipped for another reason stays skipped.
+/// Only what was skipped because of its version gives way to a newer one; what was skipped for another reason stays skipped.
 pub async fn what_was_skipped_for_another_reason_is_not_refired(store: Fixture) {
-    for (n, state, reason) in [(1, JobState::Paused, Reason::Paused), (2, JobState::Deleted, Reason::JobDeleted)] {
-        let (job, id) = store.pending(n).await;
-        let changed = store.change(&job, g::at(55_000), |job| job.state = state).await;
-        assert_eq!(store.claimed(id, 0, DUE).await, Claimed::Discarded(reason));
-        let before = store.execution(id).await;
-        let newer = Job { version: changed.version + 1, ..changed };
-        assert_eq!(store.fired(vec![g::fire(&newer, DUE)]).await, [Fired::Exists]);
-        assert_eq!(store.execution(id).await, before);
-    }
+    let (job, id) = store.pending(1).await;
+    let deleted = store.change(&job, g::at(55_000), g::Change::Delete).await;
+    assert_eq!(store.claimed(id, 0, DUE).await, Claimed::Discarded(Reason::JobDeleted));
+    let before = store.execution(id).await;
+    let newer = Job { version: deleted.version + 1, ..deleted };
+    assert_eq!(store.fired(vec![g::fire(&newer, DUE)]).await, [Fired::Exists]);
+    assert_eq!(store.execution(id).await, before);
+
+    // Who paused and resumed before the instant wants it, though a clock that was ahead has skipped it.
+    let (job, id) = store.pending(2).await;
+    let paused = store.change(&job, g::at(55_000), g::Change::Pause(None)).await;
+    assert_eq!(store.claimed(id, 0, DUE).await, Claimed::Discarded(Reason::Paused));
+    let resumed = store.change(&paused, g::at(56_000), g::Change::Resume).await;
+    assert_eq!(store.fired(vec![g::fire(&resumed, DUE)]).await, [Fired::New]);
+    assert_eq!(store.granted(id, 0, DUE).await.job_version, 3);
 }
 
 /// What ran stays as it ran, whatever version comes later.
@@ -214,7 +220,7 @@ pub async fn an_attempt_that_began_is_not_refired(store: Fixture) {
     let failed = g::complete(&granted, Event::FailRetryable, AttemptOutcome::Failed, DUE);
     let wake_at = failed.wake_at;
     store.complete(vec![failed]).await.unwrap();
-    let changed = store.change(&job, g::at(55_000), |_| ()).await;
+    let changed = store.change(&job, g::at(55_000), g::define(&job, |_| ())).await;
     let before = store.execution(retried).await;
     assert_eq!(store.fired(vec![g::fire(&changed, DUE)]).await, [Fired::Exists]);
     assert_eq!(store.execution(retried).await, before);
@@ -263,4 +269,13 @@ pub async fn verdicts_keep_the_order_of_the_batch(store: Fixture) {
         let Claimed::Granted(granted) = claimed else { panic!("{claimed:?}") };
         assert_eq!((granted.fence.execution, granted.job), (fire.dispatch.execution, fire.dispatch.job));
     }
+}
+
+/// Who fills a gap takes nothing away from a version of the schedule that is about to run it.
+pub async fn a_backfill_does_not_take_over_what_is_about_to_run(store: Fixture) {
+    let (job, id) = store.pending(1).await;
+    let second = store.change(&job, DUE.saturating_add_ms(500), g::define(&job, |d| d.payload = "2".into())).await;
+    let gap = Fire { kind: FireKind::Backfill, ..g::fire(&second, DUE) };
+    assert_eq!(store.fired(vec![gap]).await, [Fired::Exists]);
+    assert_eq!(store.execution(id).await.job_version, 1);
 }

@@ -13,8 +13,8 @@ use campanile_model::{ExecutionId, TenantId, Timestamp, limits};
 
 /// An external worker's claim of a new execution of job `n`, with a lease from beat to beat.
 async fn beating(store: &Fixture, n: u64, timeout_ms: u64, lease_ms: u64) -> (Job, Granted) {
-    let job = Job { timeout_ms, ..g::job(n) };
-    store.put(g::create(job.clone())).await;
+    let job = g::job_with(n, |d| d.timeout_ms = timeout_ms);
+    store.put(g::create(&job)).await;
     let fire = g::fire(&job, DUE);
     let id = fire.dispatch.execution;
     store.fired(vec![fire]).await;
@@ -255,7 +255,8 @@ pub async fn a_running_attempt_is_read_whole(store: Fixture) {
     let mut read = store.load_running(&of).await.unwrap();
     assert_eq!(read.len(), 1, "the others do not run");
     let attempt = read.remove(0);
-    assert_eq!((attempt.fence, attempt.job_version, attempt.retry), (granted.fence, job.version, job.retry));
+    assert_eq!((attempt.fence, attempt.dispatch.job_version), (granted.fence, job.version));
+    assert_eq!(attempt.retry, job.definition.retry);
     assert_eq!((attempt.timeout_ms, attempt.started_at, &*attempt.worker), (60_000, DUE, "worker-1"));
     assert_eq!((attempt.lease_until, attempt.attempts_from, attempt.losses), (later(5_000), 0, 0));
     assert_eq!((attempt.first_started_at, attempt.cancel_requested), (DUE, None));
@@ -309,7 +310,7 @@ pub async fn what_was_put_off_can_be_refired(store: Fixture) {
     let (job, id) = store.pending(1).await;
     let deferral = Deferral { execution: id, attempt: 0, wake_at: later(5_000), reason: Reason::NoWorker };
     store.defer(vec![deferral]).await.unwrap();
-    let newer = store.change(&job, g::at(40_000), |_| ()).await;
+    let newer = store.change(&job, g::at(40_000), g::define(&job, |_| ())).await;
     assert_eq!(store.fired(vec![g::fire(&newer, DUE)]).await, [campanile_model::store::Fired::New]);
     let taken = store.execution(id).await;
     assert_eq!((taken.job_version, taken.wake_at, taken.reason), (2, DUE, None));

@@ -9,11 +9,11 @@ use super::{DUE, Fixture};
 use crate::generate as g;
 use campanile_model::execution::{AttemptOutcome, Reason};
 use campanile_model::filter::Filter;
-use campanile_model::job::{Job, JobState};
+use campanile_model::job::Job;
 use campanile_model::lifecycle::{self, Event, State};
 use campanile_model::overlap::Overlap;
 use campanile_model::store::{
-    Applied, AttemptFence, CancelVerdict, Claimed, ExecutionQuery, Extended, Fired, JobKey, Put, Replay, WaitingQuery,
+    Applied, AttemptFence, CancelVerdict, Claimed, ExecutionQuery, Extended, Fired, JobKey, Replay, WaitingQuery,
 };
 use campanile_model::{ExecutionId, Timestamp};
 
@@ -39,8 +39,8 @@ const EVENTS: [Event; 13] = [
 
 /// Brings a new execution, of job `n`, into a state. Runs of that job wait for each other.
 pub async fn bring(store: &Fixture, n: u64, state: State) -> (Job, ExecutionId) {
-    let job = Job { overlap: Overlap::BufferAll, ..g::job(n) };
-    assert_eq!(store.put(g::create(job.clone())).await, Put::Done);
+    let job = g::job_with(n, |d| d.overlap = Overlap::BufferAll);
+    store.done(g::create(&job)).await;
     let fire = g::fire(&job, DUE);
     let id = fire.dispatch.execution;
     assert_eq!(store.fired(vec![fire]).await, [Fired::New]);
@@ -60,7 +60,7 @@ pub async fn bring(store: &Fixture, n: u64, state: State) -> (Job, ExecutionId) 
         State::Dead => complete(Event::FailFinal, AttemptOutcome::Failed).await,
         State::Cancelled => assert_eq!(store.cancelled(id, DUE).await, CancelVerdict::Done),
         State::Skipped => {
-            store.change(&job, g::at(55_000), |_| ()).await;
+            store.change(&job, g::at(55_000), g::define(&job, |_| ())).await;
             assert_eq!(store.claimed(id, 0, DUE).await, Claimed::Discarded(Reason::StaleVersion));
         }
         _ => store.place(id, state).await,
@@ -114,8 +114,7 @@ async fn attempt(store: &Fixture, job: &Job, id: ExecutionId, event: Event) -> R
         Event::Release => end(AttemptOutcome::Released).await,
         Event::Discard => {
             // A job that is gone takes what waits with it, tried or not; what waits for another run, when that is over.
-            let gone = g::change(job, g::at(55_500), |job| job.state = JobState::Deleted);
-            assert_eq!(store.put(gone).await, Put::Done);
+            store.change(job, g::at(55_500), g::Change::Delete).await;
             let verdict = claim(|claimed| *claimed == Claimed::Discarded(Reason::JobDeleted)).await;
             end_rival(store, job, id).await;
             if row.state == State::Held { Ok(()) } else { verdict }

@@ -39,18 +39,18 @@ impl Dice {
 pub async fn jobs(store: &Fixture, count: u64) -> Vec<Job> {
     let jobs: Vec<Job> = (0..count)
         .map(|n| {
-            let mut job = g::job(n + 1);
-            job.name = format!("{}-{n}", if n % 2 == 0 { "even" } else { "odd" });
-            job.pool = ["short", "long", "narrow"][n as usize % 3].into();
-            job.target = format!("handler-{}", n % 4).into();
-            job.action = ActionSpec { kind: ActionKind::Worker, config: "{}".into() };
-            job.tags = vec![format!("team=t{}", n % 3), "all".into()];
-            job.cursor.next_fire_at = Some(g::at(1_000_000_000));
-            job
+            let job = g::job_with(n + 1, |d| {
+                d.name = format!("{}-{n}", if n % 2 == 0 { "even" } else { "odd" });
+                d.pool = ["short", "long", "narrow"][n as usize % 3].into();
+                d.action = ActionSpec { kind: ActionKind::Worker, config: "{}".into() };
+                d.tags = vec![format!("team=t{}", n % 3), "all".into()];
+                d.window.starts_at = Some(g::at(1_000_000_000));
+            });
+            Job { target: format!("handler-{}", n % 4).into(), ..job }
         })
         .collect();
-    let verdicts = store.put_jobs(jobs.iter().cloned().map(g::create).collect()).await.unwrap();
-    assert!(verdicts.iter().all(|verdict| *verdict == Put::Done));
+    let verdicts = store.put_jobs(jobs.iter().map(g::create).collect()).await.unwrap();
+    assert!(verdicts.iter().all(|verdict| matches!(verdict, Put::Done(_))));
     jobs
 }
 

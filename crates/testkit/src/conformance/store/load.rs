@@ -6,6 +6,7 @@ use campanile_model::error::Kind;
 use campanile_model::execution::AttemptOutcome;
 use campanile_model::job::{Cursor, Job, JobState};
 use campanile_model::lifecycle::Event;
+use campanile_model::schedule::Schedule;
 use campanile_model::shard::{self, ShardFence, ShardId, shard_of};
 use campanile_model::store::{ChangeSeq, CursorMove, DueQuery, PlannedJob, WaitingQuery};
 use campanile_model::{JobId, Timestamp};
@@ -15,8 +16,9 @@ fn due_before(before: Timestamp) -> DueQuery {
     DueQuery { shards: Vec::new(), before, after: None, limit: 1_000 }
 }
 
+/// A job whose next fire is then.
 fn at_cursor(n: u64, ms: i64) -> Job {
-    Job { cursor: Cursor { next_fire_at: Some(g::at(ms)), fires_left: None }, ..g::job(n) }
+    g::job_with(n, |d| d.schedule = Schedule::At { at: g::at(ms) })
 }
 
 fn ids(jobs: &[PlannedJob]) -> Vec<JobId> {
@@ -26,7 +28,7 @@ fn ids(jobs: &[PlannedJob]) -> Vec<JobId> {
 /// Strictly before, in the order of (next_fire_at, id), with all that the wheel needs.
 pub async fn due_jobs_come_in_the_order_of_their_cursors(store: Fixture) {
     let jobs = [at_cursor(1, 300), at_cursor(2, 100), at_cursor(3, 100), at_cursor(4, 200), at_cursor(5, 50)];
-    store.put_jobs(jobs.iter().cloned().map(g::create).collect()).await.unwrap();
+    store.put_jobs(jobs.iter().map(g::create).collect()).await.unwrap();
     let due = store.load_due(&due_before(g::at(300))).await.unwrap();
     assert_eq!(ids(&due), [jobs[4].id, jobs[1].id, jobs[2].id, jobs[3].id]);
     let job = &jobs[4];
@@ -35,19 +37,10 @@ pub async fn due_jobs_come_in_the_order_of_their_cursors(store: Fixture) {
         tenant: job.tenant,
         version: job.version,
         state: job.state,
-        updated_at: job.updated_at,
-        plan: job.plan.clone(),
+        ended_at: None,
         cursor: job.cursor,
-        ends_at: job.window.ends_at,
-        spread_ms: job.spread_ms,
-        priority: job.priority,
-        pool: job.pool.clone(),
-        action: job.action.kind,
-        target: job.target.clone(),
-        catch_up: job.catch_up,
-        overlap: job.overlap,
-        expect: job.expect,
-        blackouts: job.blackouts.clone(),
+        plan: job.plan.clone(),
+        firing: job.firing().into(),
     };
     assert_eq!(due[0], planned);
 }
@@ -55,16 +48,16 @@ pub async fn due_jobs_come_in_the_order_of_their_cursors(store: Fixture) {
 /// Only active jobs with a cursor fire.
 pub async fn paused_deleted_and_finished_jobs_are_not_due(store: Fixture) {
     let jobs = store.jobs(4).await;
-    store.change(&jobs[0], g::at(1), |job| job.state = JobState::Paused).await;
-    store.change(&jobs[1], g::at(1), |job| job.state = JobState::Deleted).await;
-    store.change(&jobs[2], g::at(1), |job| job.cursor.next_fire_at = None).await;
+    store.change(&jobs[0], g::at(1), g::Change::Pause(None)).await;
+    store.change(&jobs[1], g::at(1), g::Change::Delete).await;
+    store.change(&jobs[2], g::at(1), g::define(&jobs[2], |d| d.schedule = Schedule::None)).await;
     assert_eq!(ids(&store.load_due(&due_before(Timestamp::MAX)).await.unwrap()), [jobs[3].id]);
 }
 
 /// Pages by position, with many jobs at the same instant.
 pub async fn due_pages_do_not_overlap(store: Fixture) {
     let jobs: Vec<Job> = (1..=50).map(|n| at_cursor(n, (n as i64 % 3) * 10)).collect();
-    store.put_jobs(jobs.iter().cloned().map(g::create).collect()).await.unwrap();
+    store.put_jobs(jobs.iter().map(g::create).collect()).await.unwrap();
     let whole = store.load_due(&due_before(Timestamp::MAX)).await.unwrap();
     assert_eq!(whole.len(), 50);
     assert!(whole.is_sorted_by_key(|job| (job.cursor.next_fire_at, job.id)));
@@ -83,7 +76,7 @@ pub async fn due_pages_do_not_overlap(store: Fixture) {
 /// Each page is read as things are then, whatever a store keeps between pages.
 pub async fn what_is_written_between_due_pages_is_seen_in_its_place(store: Fixture) {
     let jobs: Vec<Job> = (1..=9).map(|n| at_cursor(n, n as i64 * 10)).collect();
-    store.put_jobs(jobs.iter().cloned().map(g::create).collect()).await.unwrap();
+    store.put_jobs(jobs.iter().map(g::create).collect()).await.unwrap();
     let fences = store.open_all().await;
     let page = async |after: usize, before, limit| {
         let after = Some((jobs[after].cursor.next_fire_at.unwrap(), jobs[after].id));
@@ -95,9 +88,9 @@ pub async fn what_is_written_between_due_pages_is_seen_in_its_place(store: Fixtu
     store.advance(fences, vec![move_to(&jobs[3], 1, Some(1_000_000))]).await.unwrap();
     assert_eq!(page(2, end, 1).await, [jobs[4].id]);
     assert_eq!(page(0, end, 2).await, [jobs[1].id, jobs[2].id]);
-    store.change(&jobs[4], g::at(1), |job| job.state = JobState::Paused).await;
+    store.change(&jobs[4], g::at(1), g::Change::Pause(None)).await;
     let new = at_cursor(20, 65);
-    store.put(g::create(new.clone())).await;
+    store.put(g::create(&new)).await;
     assert_eq!(page(2, end, 5).await, [jobs[5].id, new.id]);
     // The same position with a later end.
     assert_eq!(page(0, end, 2).await, [jobs[1].id, jobs[2].id]);
@@ -138,8 +131,8 @@ pub async fn changes_come_in_the_order_of_commits(store: Fixture) {
     let all = store.load_changed(ChangeSeq::default(), 100).await.unwrap();
     assert_eq!(ids(&all.jobs), [jobs[0].id, jobs[1].id, jobs[2].id]);
     assert_eq!(store.load_changed(all.upto, 100).await.unwrap().jobs, []);
-    store.change(&jobs[2], g::at(1), |job| job.state = JobState::Deleted).await;
-    store.change(&jobs[0], g::at(1), |job| job.state = JobState::Paused).await;
+    store.change(&jobs[2], g::at(1), g::Change::Delete).await;
+    store.change(&jobs[0], g::at(1), g::Change::Pause(None)).await;
     let later = store.load_changed(all.upto, 100).await.unwrap();
     let seen: Vec<_> = later.jobs.iter().map(|job| (job.id, job.state, job.version)).collect();
     assert_eq!(seen, [(jobs[2].id, JobState::Deleted, 2), (jobs[0].id, JobState::Paused, 2)]);
@@ -159,7 +152,12 @@ pub async fn a_limit_of_zero_tells_the_newest_change(store: Fixture) {
 }
 
 fn move_to(job: &Job, version: u32, next: Option<i64>) -> CursorMove {
-    CursorMove { job: job.id, version, cursor: Cursor { next_fire_at: next.map(g::at), fires_left: Some(5) } }
+    CursorMove {
+        job: job.id,
+        version,
+        superseded: false,
+        cursor: Cursor { next_fire_at: next.map(g::at), fires_left: Some(5) },
+    }
 }
 
 /// A cursor may lag, never lead, and never goes back.
@@ -181,10 +179,9 @@ pub async fn cursors_only_move_forward_and_for_their_version(store: Fixture) {
     assert_eq!(cursor().await.next_fire_at, None);
     advance(move_to(&job, 1, Some(999_999))).await.unwrap();
     assert_eq!(cursor().await.next_fire_at, None, "what has ended does not begin again");
-    let paused = g::job(2);
-    store.put(g::create(Job { state: JobState::Paused, ..paused.clone() })).await;
+    let paused = store.create(&Job { state: JobState::Paused, ..g::job(2) }).await;
     advance(move_to(&paused, 1, Some(120_000))).await.unwrap();
-    assert_eq!(store.get_job(paused.id).await.unwrap().cursor, start);
+    assert_eq!(store.get_job(paused.id).await.unwrap().cursor, Cursor::default());
 }
 
 /// An owner that was taken over moves nothing.
@@ -207,7 +204,7 @@ pub async fn advancing_is_not_a_change(store: Fixture) {
     let fences = store.open_all().await;
     store.advance(fences, vec![move_to(&job, 1, Some(120_000))]).await.unwrap();
     let after = store.get_job(job.id).await.unwrap();
-    assert_eq!((after.version, after.updated_at), (job.version, job.updated_at));
+    assert_eq!((after.version, after.effective_at), (job.version, job.effective_at));
     assert_eq!(store.load_changed(before, 100).await.unwrap().jobs, []);
 }
 
@@ -254,19 +251,17 @@ pub async fn waiting_executions_come_in_the_order_of_wake_at(store: Fixture) {
 
 /// Paused jobs whose pause is over, and no others.
 pub async fn pauses_that_are_over_are_found(store: Fixture) {
-    let paused =
-        |n: u64, until: Option<i64>| Job { state: JobState::Paused, paused_until: until.map(g::at), ..g::job(n) };
-    let mut deleted = paused(6, Some(10));
-    deleted.state = JobState::Deleted;
-    let mut active = paused(5, Some(10));
-    active.state = JobState::Active;
-    let jobs = [paused(1, Some(300)), paused(2, Some(100)), paused(3, None), paused(4, Some(101)), active, deleted];
-    store.put_jobs(jobs.iter().cloned().map(g::create).collect()).await.unwrap();
+    let mut jobs = Vec::new();
+    for (job, until) in store.jobs(6).await.iter().zip([Some(300), Some(100), None, Some(101), Some(10), Some(10)]) {
+        jobs.push(store.change(job, g::at(1), g::Change::Pause(until.map(g::at))).await);
+    }
+    store.change(&jobs[4], g::at(2), g::Change::Resume).await;
+    store.change(&jobs[5], g::at(2), g::Change::Delete).await;
     let load = async |ms, limit| store.load_resumable(g::at(ms), limit).await.unwrap();
     assert_eq!(load(99, 10).await, []);
     assert_eq!(load(100, 10).await, [jobs[1].clone()]);
     assert_eq!(load(300, 10).await, [jobs[1].clone(), jobs[3].clone(), jobs[0].clone()]);
     assert_eq!(load(300, 2).await.len(), 2);
-    store.change(&jobs[1], g::at(200), |job| (job.state, job.paused_until) = (JobState::Active, None)).await;
+    store.change(&jobs[1], g::at(200), g::Change::Resume).await;
     assert_eq!(load(200, 10).await, [jobs[3].clone()]);
 }

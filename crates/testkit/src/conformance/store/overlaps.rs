@@ -4,7 +4,7 @@ use super::{DUE, Fixture};
 use crate::generate as g;
 use campanile_model::action::ActionKind;
 use campanile_model::execution::{AttemptOutcome, Reason};
-use campanile_model::job::{Job, JobState};
+use campanile_model::job::Job;
 use campanile_model::lifecycle::{Event, State};
 use campanile_model::overlap::Overlap;
 use campanile_model::store::{
@@ -20,9 +20,8 @@ async fn runs(store: &Fixture, overlap: Overlap, count: usize) -> (Job, Vec<Exec
 
 /// The same, of job `n`.
 async fn runs_of(store: &Fixture, n: u64, overlap: Overlap, count: usize) -> (Job, Vec<ExecutionId>) {
-    let mut job = Job { overlap, ..g::job(n) };
-    job.action.kind = ActionKind::Worker;
-    store.put(g::create(job.clone())).await;
+    let job = g::job_with(n, |d| (d.overlap, d.action.kind) = (overlap, ActionKind::Worker));
+    store.create(&job).await;
     let fires: Vec<Fire> = (0..count).map(|i| g::fire(&job, at(i))).collect();
     store.fired(fires.clone()).await;
     (job, fires.iter().map(|fire| fire.dispatch.execution).collect())
@@ -250,7 +249,7 @@ pub async fn policies_of_two_versions_meet(store: Fixture) {
     for &id in &runs[1..] {
         assert_eq!(store.claimed(id, 0, LATE).await, Claimed::Held { by: runs[0], cancel: false });
     }
-    let newer = store.change(&job, LATE, |job| job.overlap = Overlap::TerminateOther).await;
+    let newer = store.change(&job, LATE, g::define(&job, |d| d.overlap = Overlap::TerminateOther)).await;
     let fire = g::fire(&newer, LATE.saturating_add_ms(1));
     let id = fire.dispatch.execution;
     store.fired(vec![fire]).await;
@@ -270,7 +269,7 @@ pub async fn a_newer_version_takes_over_what_waits(store: Fixture) {
     let first = granted(store.claimed(runs[0], 0, LATE).await);
     assert_eq!(store.claimed(runs[1], 0, LATE).await, Claimed::Held { by: runs[0], cancel: false });
     // Changed before the instant of the second: that one was held by a clock that was ahead.
-    let newer = store.change(&job, DUE, |_| ()).await;
+    let newer = store.change(&job, DUE, g::define(&job, |_| ())).await;
     assert_eq!(store.fired(vec![g::fire(&newer, at(1))]).await, [Fired::New]);
     assert_eq!(state(&store, runs[1]).await, (State::Pending, None));
     assert_eq!(store.claimed(runs[1], 0, LATE).await, Claimed::Held { by: runs[0], cancel: false });
@@ -281,7 +280,7 @@ pub async fn a_newer_version_takes_over_what_waits(store: Fixture) {
     let (job, runs) = runs_of(&store, 3, Overlap::BufferAll, 2).await;
     let first = granted(store.claimed(runs[0], 0, LATE).await);
     assert_eq!(store.claimed(runs[1], 0, LATE).await, Claimed::Held { by: runs[0], cancel: false });
-    let newer = store.change(&job, DUE, |_| ()).await;
+    let newer = store.change(&job, DUE, g::define(&job, |_| ())).await;
     assert_eq!(store.fired(vec![g::fire(&newer, at(1))]).await, [Fired::New]);
     assert_eq!(end(&store, &first, Event::Succeed).await, []);
     granted(store.claimed(runs[1], 0, LATE).await);
@@ -290,7 +289,7 @@ pub async fn a_newer_version_takes_over_what_waits(store: Fixture) {
     let (job, runs) = runs_of(&store, 2, Overlap::BufferAll, 2).await;
     let first = granted(store.claimed(runs[0], 0, LATE).await);
     assert_eq!(store.claimed(runs[1], 0, LATE).await, Claimed::Held { by: runs[0], cancel: false });
-    let newer = store.change(&job, DUE, |job| job.overlap = Overlap::Allow).await;
+    let newer = store.change(&job, DUE, g::define(&job, |d| d.overlap = Overlap::Allow)).await;
     assert_eq!(store.fired(vec![g::fire(&newer, at(1))]).await, [Fired::New]);
     granted(store.claimed(runs[1], 0, LATE).await);
     assert_eq!(end(&store, &first, Event::Succeed).await, []);
@@ -324,10 +323,10 @@ pub async fn a_turn_passes_over_those_that_must_not_run(store: Fixture) {
     let running = granted(store.claimed(runs[0], 0, LATE).await);
     store.claim(runs[1..].iter().map(|&id| g::claim(id, 0, LATE)).collect()).await.unwrap();
     // Accepted between the instants of the first and the second that wait.
-    let changed = store.change(&job, at(1), |_| ()).await;
+    let changed = store.change(&job, at(1), g::define(&job, |_| ())).await;
     let done = g::complete(&running, Event::Succeed, AttemptOutcome::Succeeded, LATE);
     assert_eq!(ids(&store.complete(vec![done]).await.unwrap().ready), [runs[1]]);
-    store.change(&changed, LATE, |job| job.state = JobState::Deleted).await;
+    store.change(&changed, LATE, g::Change::Delete).await;
     assert_eq!(store.claimed(runs[1], 0, LATE).await, Claimed::Discarded(Reason::JobDeleted));
     assert_eq!(state(&store, runs[2]).await, (State::Skipped, Some(Reason::JobDeleted)), "nothing is left behind");
 }
@@ -343,7 +342,7 @@ pub async fn a_claim_answers_whom_it_made_ready(store: Fixture) {
     let manual = manual.dispatch.execution;
     assert_eq!(store.claimed(manual, 0, LATE).await, Claimed::Held { by: runs[0], cancel: false });
     assert_eq!(end(&store, &running, Event::Succeed).await, [runs[1]]);
-    store.change(&job, at(0), |_| ()).await;
+    store.change(&job, at(0), g::define(&job, |_| ())).await;
     let claimed = store.claim(vec![g::claim(runs[1], 0, LATE)]).await.unwrap();
     assert_eq!(claimed.verdicts, [Claimed::Discarded(Reason::StaleVersion)]);
     assert_eq!(ids(&claimed.ready), [manual]);

@@ -24,8 +24,8 @@ pub(super) fn pool(name: &str, slots: Option<u32>, paused: bool) -> Capacity {
 
 /// Executions of jobs `from` to `to` in a pool.
 async fn waiting_in(store: &Fixture, pool: &str, numbers: std::ops::Range<u64>) -> Vec<ExecutionId> {
-    let jobs: Vec<Job> = numbers.map(|n| Job { pool: pool.into(), ..g::job(n) }).collect();
-    store.put_jobs(jobs.iter().cloned().map(g::create).collect()).await.unwrap();
+    let jobs: Vec<Job> = numbers.map(|n| g::job_with(n, |d| d.pool = pool.into())).collect();
+    store.put_jobs(jobs.iter().map(g::create).collect()).await.unwrap();
     let fires: Vec<Fire> = jobs.iter().map(|job| g::fire(job, DUE)).collect();
     store.fired(fires.clone()).await;
     fires.iter().map(|fire| fire.dispatch.execution).collect()
@@ -97,20 +97,20 @@ pub async fn a_paused_pool_starts_nothing(store: Fixture) {
 
 /// What must not run at all is skipped, paused pool or not.
 pub async fn a_limit_does_not_keep_what_must_not_run(store: Fixture) {
-    let job = Job { pool: "p".into(), ..g::job(1) };
-    store.put(g::create(job.clone())).await;
+    let job = g::job_with(1, |d| d.pool = "p".into());
+    store.put(g::create(&job)).await;
     let fire = g::fire(&job, DUE);
     store.fired(vec![fire.clone()]).await;
     store.put_record(pool("p", Some(0), true).into(), None).await.unwrap();
-    store.change(&job, g::at(55_000), |_| ()).await;
+    store.change(&job, g::at(55_000), g::define(&job, |_| ())).await;
     assert_eq!(claim(&store, &[fire.dispatch.execution]).await, [Claimed::Discarded(Reason::StaleVersion)]);
 }
 
 /// Of one tenant or of all.
 pub async fn counts_follow_every_state(store: Fixture) {
     assert_eq!(store.counts(None).await.unwrap(), []);
-    let foreign = Job { tenant: TenantId(2), ..g::job(9) };
-    store.put(g::create(foreign.clone())).await;
+    let foreign = g::of_tenant(g::job(9), TenantId(2));
+    store.put(g::create(&foreign)).await;
     store.fired(vec![g::fire(&foreign, DUE)]).await;
     let ids = waiting_in(&store, "p", 1..4).await;
     let claimed = granted(&claim(&store, &ids[..2]).await);
@@ -126,10 +126,10 @@ pub async fn counts_follow_every_state(store: Fixture) {
 /// A newer version may move an execution to another pool.
 pub async fn a_refire_moves_the_count(store: Fixture) {
     let (job, id) = store.pending(1).await;
-    let second = store.change(&job, g::at(40_000), |job| job.pool = "other".into()).await;
+    let second = store.change(&job, g::at(40_000), g::define(&job, |d| d.pool = "other".into())).await;
     store.fired(vec![g::fire(&second, DUE)]).await;
     assert_eq!(counts(&store).await, [("other".to_owned(), State::Pending, 1)]);
-    let third = store.change(&second, g::at(41_000), |job| job.pool = "third".into()).await;
+    let third = store.change(&second, g::at(41_000), g::define(&second, |d| d.pool = "third".into())).await;
     assert_eq!(store.claimed(id, 0, DUE).await, Claimed::Discarded(Reason::StaleVersion));
     assert_eq!(counts(&store).await, [("other".to_owned(), State::Skipped, 1)]);
     store.fired(vec![g::fire(&third, DUE)]).await;

@@ -3,12 +3,13 @@
 use super::lives::{self, Dice, all, pages};
 use super::{DUE, Fixture};
 use crate::generate as g;
-use campanile_model::execution::{AttemptError, AttemptOutcome, LogLine, Progress};
+use campanile_model::execution::{AttemptError, AttemptOutcome, LogLine, Progress, Reason};
 use campanile_model::ids::EndpointId;
+use campanile_model::job::Cursor;
 use campanile_model::lifecycle::{Event, State};
 use campanile_model::notify::{DeliveryState, Endpoint, EventKind, Tried};
 use campanile_model::stats::StatsQuery;
-use campanile_model::store::{Completion, ExecutionQuery, Extension, JobWrite, Keep, Pruned, Put, Retention, Skip};
+use campanile_model::store::{Completion, CursorMove, ExecutionQuery, Extension, Keep, Pruned, Retention, Skip};
 use campanile_model::{ExecutionId, TenantId, Timestamp};
 use std::collections::BTreeSet;
 
@@ -16,7 +17,8 @@ const DAY_MS: u64 = 86_400_000;
 
 /// Keeps everything but what the rules say.
 pub(super) fn retention(states: &[Keep]) -> Retention {
-    Retention { states: states.to_vec(), rollups_ms: u64::MAX, deliveries_ms: u64::MAX, skips_ms: u64::MAX }
+    let kept = u64::MAX;
+    Retention { states: states.to_vec(), rollups_ms: kept, deliveries_ms: kept, skips_ms: kept, versions_ms: kept }
 }
 
 fn by_age(state: State, age_ms: u64) -> Keep {
@@ -141,8 +143,8 @@ pub async fn what_the_cursor_has_not_passed_is_kept(store: Fixture) {
     let rules = retention(&[by_count(State::Succeeded, 0)]);
     assert_eq!(prune(&store, &rules, DUE, 10).await.executions, 1);
     assert_eq!(ids(&store).await, [both[1]].into());
-    // Paused, it fires no more.
-    store.change(&job, DUE, |job| job.cursor.next_fire_at = None).await;
+    // Paused before it, it fires no more, and owes nothing.
+    store.change(&job, DUE.saturating_add_ms(-1), g::Change::Pause(None)).await;
     assert_eq!(prune(&store, &rules, DUE, 10).await.executions, 1);
     assert_eq!(ids(&store).await, BTreeSet::new());
 }
@@ -207,15 +209,17 @@ pub async fn deliveries_rollups_and_skips_go_by_age(store: Fixture) {
         reason: campanile_model::execution::Reason::Blackout,
         recorded_at: g::at(recorded),
     };
-    let write = g::change(&job, g::at(1), |_| {});
-    let version_2 = write.job.clone();
-    assert_eq!(store.put(JobWrite { skip: Some(skip(60_000)), ..write }).await, Put::Done);
-    let write = g::change(&version_2, g::at(2), |_| {});
-    assert_eq!(store.put(JobWrite { skip: Some(skip(200_000)), ..write }).await, Put::Done);
+    store.skipped(&[skip(60_000), skip(200_000)]).await;
 
     // Everything from the second minute on is kept.
     let age_ms = later.ms_since(DUE.saturating_add_ms(60_000));
-    let rules = Retention { states: Vec::new(), rollups_ms: age_ms, deliveries_ms: age_ms, skips_ms: age_ms };
+    let rules = Retention {
+        states: Vec::new(),
+        rollups_ms: age_ms,
+        deliveries_ms: age_ms,
+        skips_ms: age_ms,
+        versions_ms: u64::MAX,
+    };
     let pruned = prune(&store, &rules, later, 2).await;
     assert_eq!(pruned, Pruned { executions: 0, others: 3, more: false });
     assert_eq!(store.list_skips(job.tenant, job.id, None, 10).await.unwrap(), [skip(200_000)]);
@@ -223,11 +227,81 @@ pub async fn deliveries_rollups_and_skips_go_by_age(store: Fixture) {
     assert_eq!(store.stats(&stats).await.unwrap().len(), 3);
     let left = store.list_deliveries(job.tenant, endpoint.id, None, 10).await.unwrap().items;
     assert_eq!(left.len(), 3);
-    let rules = Retention { states: Vec::new(), rollups_ms: 0, deliveries_ms: 0, skips_ms: 0 };
+    let rules = Retention { states: Vec::new(), rollups_ms: 0, deliveries_ms: 0, skips_ms: 0, versions_ms: u64::MAX };
     prune(&store, &rules, later.saturating_add_ms(DAY_MS as i64), 100).await;
     let left = store.list_deliveries(job.tenant, endpoint.id, None, 10).await.unwrap().items;
     assert_eq!(left.iter().map(|delivery| delivery.state).collect::<Vec<_>>(), [DeliveryState::Waiting]);
     assert_eq!(store.list_skips(job.tenant, job.id, None, 10).await.unwrap(), []);
     assert_eq!(store.stats(&stats).await.unwrap(), []);
     assert_eq!(ids(&store).await.len(), 4, "without a rule, nothing is deleted");
+}
+
+/// Rule 6 of versions: what was pruned ran, and no skip may say that it did not.
+pub async fn what_ran_is_cut_out_of_the_skips_around_it(store: Fixture) {
+    let jobs = store.jobs(2).await;
+    let (ran, skipped, died) = (DUE, DUE.saturating_add_ms(60_000), DUE.saturating_add_ms(120_000));
+    for job in &jobs {
+        let fires = [ran, skipped, died].map(|at| g::fire(job, at));
+        store.fired(fires.to_vec()).await;
+        let ids = fires.map(|fire| fire.dispatch.execution);
+        store.completed(g::complete_unclaimed(g::claim(ids[0], 0, ran))).await;
+        let late = store.granted(ids[2], 0, died).await;
+        store.completed(g::complete(&late, Event::FailFinal, AttemptOutcome::Failed, died)).await;
+        // The second one was made ahead and never ran: its job was paused before.
+        let paused = store.change(job, ran.saturating_add_ms(1), g::Change::Pause(None)).await;
+        store.claimed(ids[1], 0, died).await;
+        store.change(&paused, died.saturating_add_ms(1), g::Change::Resume).await;
+    }
+    let skip = |from, to| Skip {
+        tenant: jobs[0].tenant,
+        job: jobs[0].id,
+        from,
+        to,
+        reason: Reason::MisfireCoalesced,
+        recorded_at: died,
+    };
+    store.skipped(&[skip(g::at(0), died.saturating_add_ms(10))]).await;
+    // The cursors pass everything.
+    let fences = store.open_all().await;
+    let cursor = Cursor { next_fire_at: Some(died.saturating_add_ms(1_000)), fires_left: None };
+    let moves = [1, 3].into_iter().flat_map(|version| jobs.iter().map(move |job| (job.id, version)));
+    let moves = moves.map(|(job, version)| CursorMove { job, version, superseded: version == 1, cursor });
+    store.advance(fences, moves.collect()).await.unwrap();
+
+    let all_states = State::ALL.map(|state| by_count(state, 0));
+    assert_eq!(prune(&store, &retention(&all_states), died, 2).await.executions, 6);
+    let left = store.list_skips(jobs[0].tenant, jobs[0].id, None, 10).await.unwrap();
+    let covers = |at: Timestamp| left.iter().any(|skip| skip.from <= at && at <= skip.to);
+    assert_eq!([ran, skipped, died].map(covers), [false, true, false], "{left:?}");
+    assert!(covers(g::at(0)) && covers(ran.saturating_add_ms(-1)) && covers(ran.saturating_add_ms(1)));
+    let other = store.list_skips(jobs[1].tenant, jobs[1].id, None, 10).await.unwrap();
+    assert_eq!(other.len(), 2, "the pause of the second job, without what ran in it: {other:?}");
+}
+
+/// As long as an execution of them, and longer by their own retention; and not while they owe something.
+pub async fn versions_are_kept_as_long_as_their_executions(store: Fixture) {
+    let (mut job, id) = store.pending(1).await;
+    for n in 1..=4 {
+        job = store.change(&job, g::at(59_000 + n), g::define(&job, |d| d.payload = format!("{n}").into())).await;
+    }
+    // The fifth version owes fires.
+    store.change(&job, g::at(600_000), g::Change::Pause(None)).await;
+    store.claimed(id, 0, DUE).await;
+    let versions = async || {
+        let listed = store.list_versions(job.tenant, job.id, None, 10).await.unwrap().items;
+        listed.iter().map(|version| version.job.version).collect::<Vec<_>>()
+    };
+    let keep = |versions_ms| Retention { versions_ms, ..retention(&[by_count(State::Skipped, 0)]) };
+    let rules = Retention { states: Vec::new(), ..keep(10_000) };
+    assert_eq!(prune(&store, &rules, g::at(69_003), 1).await.others, 1, "one is old enough, and not the first");
+    assert_eq!(versions().await, [6, 5, 4, 3, 1], "the first has an execution");
+    assert_eq!(prune(&store, &keep(10_000), g::at(700_000), 10).await.executions, 0, "the fifth has not passed it");
+    let cursor = Cursor { next_fire_at: Some(g::at(120_000)), fires_left: None };
+    store
+        .advance(store.open_all().await, vec![CursorMove { job: job.id, version: 5, superseded: false, cursor }])
+        .await
+        .unwrap();
+    assert_eq!(prune(&store, &keep(10_000), g::at(700_000), 10).await.executions, 1);
+    prune(&store, &keep(10_000), g::at(700_000), 1).await;
+    assert_eq!(versions().await, [6, 5], "the fifth owes something");
 }

@@ -9,8 +9,8 @@ use campanile_model::job::Job;
 use campanile_model::lifecycle::{Event, State};
 use campanile_model::shard::shard_of;
 use campanile_model::store::{
-    Answer, Applied, AttemptFence, CancelBatch, CancelVerdict, Claimed, Completion, ExecutionQuery, Fire, FireVerdict,
-    Idempotency, JobQuery, Put, Store, Verdicts,
+    Answer, Applied, AttemptFence, CallerKey, CancelBatch, CancelVerdict, Claimed, Completion, ExecutionQuery, Fire,
+    FireVerdict, JobQuery, Put, Store, Verdicts,
 };
 use campanile_model::{ExecutionId, TenantId};
 use std::sync::Arc;
@@ -344,29 +344,23 @@ pub async fn one_completion_wins(store: Fixture) {
 /// Names are unique under concurrency too.
 pub async fn one_creator_of_a_name_wins(store: Fixture) {
     let verdicts = together(&store, 16, |i, store| async move {
-        let job = Job { name: "same".into(), ..g::job(i + 1) };
-        store.put_jobs(vec![g::create(job)]).await.unwrap().remove(0)
+        let job = g::job_with(i + 1, |d| d.name = "same".into());
+        store.put_jobs(vec![g::create(&job)]).await.unwrap().remove(0)
     });
     let verdicts = verdicts.await;
-    assert_eq!(verdicts.iter().filter(|verdict| **verdict == Put::Done).count(), 1);
-    assert!(verdicts.iter().all(|verdict| matches!(verdict, Put::Done | Put::NameTaken { .. })));
+    assert_eq!(verdicts.iter().filter(|verdict| matches!(verdict, Put::Done(_))).count(), 1);
+    assert!(verdicts.iter().all(|verdict| matches!(verdict, Put::Done(_) | Put::NameTaken { .. })));
 }
 
 /// I15: many callers with the same key make one job.
 pub async fn one_key_makes_one_job(store: Fixture) {
     let verdicts = together(&store, 100, |i, store| async move {
-        let key = Idempotency {
-            scope: "s".into(),
-            key: "k".into(),
-            fingerprint: 1,
-            answer: Answer { status: 201, body: i.to_string() },
-            expires_at: g::at(1_000),
-        };
-        let write = g::with_key(g::create(g::job(i + 1)), key);
+        let key = CallerKey { scope: "s".into(), text: "k".into(), fingerprint: 1 };
+        let write = g::with_key(g::create(&g::job(i + 1)), key, Answer { status: 201, body: i.to_string() });
         (i, store.put_jobs(vec![write]).await.unwrap().remove(0))
     });
     let verdicts = verdicts.await;
-    let winner = verdicts.iter().find(|(_, verdict)| *verdict == Put::Done).unwrap().0;
+    let winner = verdicts.iter().find(|(_, verdict)| matches!(verdict, Put::Done(_))).unwrap().0;
     let answer = Answer { status: 201, body: winner.to_string() };
     let replayed = verdicts.iter().filter(|(_, verdict)| *verdict == Put::Replayed(answer.clone())).count();
     assert_eq!(replayed, 99);
@@ -402,7 +396,7 @@ pub async fn a_takeover_cuts_the_old_owner_off(store: Fixture) {
 pub async fn abandoned_calls_leave_the_store_working(store: Fixture) {
     for round in 0..50u64 {
         let jobs: Vec<Job> = (0..20).map(|n| g::job(1 + round * 20 + n)).collect();
-        let put = store.put_jobs(jobs.iter().cloned().map(g::create).collect());
+        let put = store.put_jobs(jobs.iter().map(g::create).collect());
         let _ = tokio::time::timeout(Duration::from_micros(round * 20), put).await;
         let query = JobQuery { limit: 1_000, ..JobQuery::default() };
         let _ = tokio::time::timeout(Duration::from_micros(round * 5), store.list_jobs(&query)).await;

@@ -2,6 +2,7 @@
 
 use super::lives::{Dice, all, counted, counts, pages};
 use super::{DUE, Fixture};
+use crate::clock::ManualClock;
 use crate::generate as g;
 use campanile_model::capacity::{Capacity, Scope};
 use campanile_model::execution::{AttemptError, AttemptOutcome, Execution, Reason};
@@ -27,6 +28,8 @@ pub struct Walk {
     ids: Vec<ExecutionId>,
     fences: Vec<AttemptFence>,
     now: Timestamp,
+    /// The store's.
+    clock: ManualClock,
 }
 
 impl Walk {
@@ -36,11 +39,12 @@ impl Walk {
             .zip(Overlap::ALL.into_iter().chain(Overlap::ALL))
             .map(|(n, overlap)| {
                 let pool = if n < Overlap::ALL.len() as u64 { "wide" } else { "narrow" };
-                Job { overlap, pool: pool.into(), target: format!("t{}", n % 3).into(), ..g::job(n + 1) }
+                let job = g::job_with(n + 1, |d| (d.overlap, d.pool) = (overlap, pool.into()));
+                Job { target: format!("t{}", n % 3).into(), ..job }
             })
             .collect();
-        let verdicts = store.put_jobs(jobs.iter().cloned().map(g::create).collect()).await.unwrap();
-        assert!(verdicts.iter().all(|verdict| *verdict == Put::Done));
+        let verdicts = store.put_jobs(jobs.iter().map(g::create).collect()).await.unwrap();
+        assert!(verdicts.iter().all(|verdict| matches!(verdict, Put::Done(_))));
         let narrow = Capacity {
             tenant: TenantId::DEFAULT,
             scope: Scope::Pool,
@@ -51,12 +55,13 @@ impl Walk {
             updated_at: g::START,
         };
         store.put_record(narrow.into(), None).await.unwrap();
-        Self { dice, jobs, ids: Vec::new(), fences: Vec::new(), now: DUE }
+        Self { dice, jobs, ids: Vec::new(), fences: Vec::new(), now: DUE, clock: store.clock.clone() }
     }
 
     /// Another one on the same jobs.
     pub fn again(&self, dice: Dice) -> Self {
-        Self { dice, jobs: self.jobs.clone(), ids: self.ids.clone(), fences: Vec::new(), now: self.now }
+        let (jobs, ids, clock) = (self.jobs.clone(), self.ids.clone(), self.clock.clone());
+        Self { dice, jobs, ids, fences: Vec::new(), now: self.now, clock }
     }
 
     /// Calls one verb.
@@ -188,7 +193,8 @@ impl Walk {
         let id = self.dice.of(&self.jobs).id;
         let Some(job) = store.get_jobs(TenantId::DEFAULT, &[JobKey::Id(id)]).await.unwrap().remove(0) else { return };
         let overlap = *self.dice.of(&Overlap::ALL);
-        store.put_jobs(vec![g::change(&job, self.now, |job| job.overlap = overlap)]).await.unwrap();
+        self.clock.set(self.now);
+        store.put_jobs(vec![g::change(&job, g::define(&job, |d| d.overlap = overlap))]).await.unwrap();
     }
 
     /// What must be true whatever happened.

@@ -5,11 +5,11 @@ use super::lives;
 use super::{DUE, Fixture};
 use crate::generate as g;
 use campanile_model::execution::AttemptOutcome;
-use campanile_model::job::{Cursor, Job, JobState, Window};
+use campanile_model::job::{Job, Window};
 use campanile_model::lifecycle::{Event, State};
 use campanile_model::notify::{Broken, Endpoint, EventKind, Expectation, WatchKind};
 use campanile_model::schedule::Schedule;
-use campanile_model::store::{CancelTarget, Claimed, Fire, Fired, Put};
+use campanile_model::store::{CancelTarget, Claimed, Fire, Fired};
 use campanile_model::{ExecutionId, Timestamp};
 
 const NOTHING: Expectation = Expectation { start_within_ms: None, finish_within_ms: None, success_every_ms: None };
@@ -19,13 +19,13 @@ fn after(ms: i64) -> Timestamp {
 }
 
 async fn expecting(store: &Fixture, n: u64, expect: Expectation) -> Job {
-    let job = Job { expect, ..g::job(n) };
-    assert_eq!(store.put(g::create(job.clone())).await, Put::Done);
+    let job = g::job_with(n, |d| d.expect = expect);
+    store.done(g::create(&job)).await;
     job
 }
 
 async fn fired(store: &Fixture, job: &Job, at: Timestamp) -> ExecutionId {
-    let fire = Fire { expect: job.expect, ..g::fire(job, at) };
+    let fire = Fire { expect: job.definition.expect, ..g::fire(job, at) };
     let id = fire.dispatch.execution;
     assert_eq!(store.fired(vec![fire]).await, [Fired::New]);
     id
@@ -53,7 +53,7 @@ pub async fn a_start_that_does_not_come_is_late(store: Fixture) {
     let data: serde_json::Value = serde_json::from_str(&told[0].data).unwrap();
     assert_eq!(data["expectation"], "start_within");
     assert_eq!(data["due_at"], after(500).to_string());
-    assert_eq!((&data["job_name"], &data["execution_id"]), (&job.name.into(), &id.to_string().into()));
+    assert_eq!((&data["job_name"], &data["execution_id"]), (&job.name().into(), &id.to_string().into()));
     // It starts after all, and succeeds.
     let granted = store.granted(id, 0, after(10_000)).await;
     let done = g::complete(&granted, Event::Succeed, AttemptOutcome::Succeeded, after(10_001));
@@ -127,8 +127,8 @@ pub async fn a_newer_version_brings_its_own_expectations(store: Fixture) {
         fired(&store, job, DUE).await;
     }
     let easy = Expectation { finish_within_ms: Some(5_000), ..NOTHING };
-    let changed = store.change(&jobs[0], after(-10), |job| job.expect = easy).await;
-    let free = store.change(&jobs[1], after(-10), |job| job.expect = NOTHING).await;
+    let changed = store.change(&jobs[0], after(-10), g::define(&jobs[0], |d| d.expect = easy)).await;
+    let free = store.change(&jobs[1], after(-10), g::define(&jobs[1], |d| d.expect = NOTHING)).await;
     let id = fired(&store, &changed, DUE).await;
     fired(&store, &free, DUE).await;
     assert_eq!(store.break_watches(after(4_999), 10).await.unwrap(), []);
@@ -140,7 +140,7 @@ pub async fn a_newer_version_brings_its_own_expectations(store: Fixture) {
 pub async fn what_is_discarded_is_not_late(store: Fixture) {
     let job = expecting(&store, 1, Expectation { start_within_ms: Some(100), ..NOTHING }).await;
     let id = fired(&store, &job, DUE).await;
-    store.change(&job, after(-10), |job| job.state = JobState::Paused).await;
+    store.change(&job, after(-10), g::Change::Pause(None)).await;
     assert!(matches!(store.claimed(id, 0, DUE).await, Claimed::Discarded(_)));
     assert_eq!(store.execution(id).await.state, State::Skipped);
     assert_eq!(store.break_watches(after(1_000), 10).await.unwrap(), []);
@@ -176,7 +176,7 @@ pub async fn success_is_expected_of_active_jobs(store: Fixture) {
     let expect = Expectation { success_every_ms: Some(1_000), ..NOTHING };
     let job = expecting(&store, 1, expect).await;
     let other = expecting(&store, 2, expect).await;
-    let job = store.change(&job, g::at(500), |job| job.tags = vec!["new".into()]).await;
+    let job = store.change(&job, g::at(500), g::define(&job, |d| d.tags = vec!["new".into()])).await;
     let late = |job: &Job, ms| broken(job, None, WatchKind::Success, g::at(ms));
     let broken = async |ms| {
         let mut broken = store.break_watches(g::at(ms), 10).await.unwrap();
@@ -184,29 +184,29 @@ pub async fn success_is_expected_of_active_jobs(store: Fixture) {
         broken
     };
     assert_eq!(broken(1_000).await, [late(&job, 1_000), late(&other, 1_000)], "another tag is no new beginning");
-    let job = store.change(&job, g::at(1_500), |job| job.state = JobState::Paused).await;
-    store.change(&other, g::at(1_500), |job| job.state = JobState::Deleted).await;
+    let job = store.change(&job, g::at(1_500), g::Change::Pause(None)).await;
+    store.change(&other, g::at(1_500), g::Change::Delete).await;
     assert_eq!(broken(100_000).await, []);
-    let job = store.change(&job, g::at(200_000), |job| job.state = JobState::Active).await;
+    let job = store.change(&job, g::at(200_000), g::Change::Resume).await;
     assert_eq!(broken(200_999).await, []);
     assert_eq!(broken(201_000).await, [late(&job, 201_000)]);
-    let job = store.change(&job, g::at(201_500), |job| job.expect.success_every_ms = Some(10_000)).await;
+    let job = store.change(&job, g::at(201_500), g::define(&job, |d| d.expect.success_every_ms = Some(10_000))).await;
     assert_eq!(broken(211_499).await, []);
     assert_eq!(broken(211_500).await, [late(&job, 211_500)]);
-    store.change(&job, g::at(212_000), |job| job.expect = NOTHING).await;
+    store.change(&job, g::at(212_000), g::define(&job, |d| d.expect = NOTHING)).await;
     assert_eq!(broken(900_000).await, []);
 }
 
 /// Not before the job starts, and not after its last fire; but of a job that only people fire.
 pub async fn success_is_expected_while_a_job_may_fire(store: Fixture) {
     let expect = Expectation { success_every_ms: Some(1_000), ..NOTHING };
-    let base = |n| Job { expect, ..g::job(n) };
     let window = Window { starts_at: Some(g::at(50_000)), ..Window::default() };
-    let starting = Job { window, ..base(1) };
-    let over = Job { cursor: Cursor { next_fire_at: None, fires_left: Some(0) }, ..base(2) };
-    let by_hand = Job { schedule: Schedule::None, cursor: Cursor::default(), ..base(3) };
+    let starting = g::job_with(1, |d| (d.expect, d.window) = (expect, window));
+    let ended = Window { ends_at: Some(g::at(-1)), ..Window::default() };
+    let over = g::job_with(2, |d| (d.expect, d.window) = (expect, ended));
+    let by_hand = g::job_with(3, |d| (d.expect, d.schedule) = (expect, Schedule::None));
     for job in [&starting, &over, &by_hand] {
-        assert_eq!(store.put(g::create(job.clone())).await, Put::Done);
+        store.create(job).await;
     }
     let late = |job: &Job, ms| broken(job, None, WatchKind::Success, g::at(ms));
     assert_eq!(store.break_watches(g::at(1_500), 10).await.unwrap(), [late(&by_hand, 1_000)]);

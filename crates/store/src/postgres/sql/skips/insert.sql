@@ -1,5 +1,5 @@
--- caller: put_jobs
--- guard: the job's write; a repeated skip is the same row
+-- caller: put_jobs, fire, prune
+-- guard: the caller's; a repeated skip is the same row
 -- index: skips_pkey
 INSERT INTO skips (job_id, to_at, from_at, reason, tenant, recorded_at)
 SELECT job_id, to_at, from_at, reason, tenant, recorded_at
