@@ -317,6 +317,56 @@ fn a_job_from_creation_to_deletion() {
 }
 
 #[test]
+fn the_versions_of_a_job_are_listed_compared_and_gone_back_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &[]);
+    let big = "123456789012345678901";
+    server.cli(&["job", "create", "report", "--every", "1h", "--noop", "--payload", &format!("{{\"n\":{big}}}")]).code(0);
+    let nothing = server.cli(&["job", "diff", "report"]).code(64);
+    assert_eq!(nothing.stderr, "error: the job has one version, and nothing to compare it with\n");
+    server.cli(&["job", "edit", "report", "--payload", "{\"n\":2}", "--tag", "a"]).code(0);
+    server.cli(&["job", "pause", "report"]).code(0);
+
+    let history = server.cli(&["job", "history", "report"]).code(0).stdout;
+    let rows: Vec<Vec<&str>> = history.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0], ["VERSION", "SINCE", "UNTIL", "STATE", "CHANGED"], "{history}");
+    let words: Vec<(&str, &str, String)> = rows[1..].iter().map(|row| (row[0], row[3], row[4..].join(" "))).collect();
+    let said = |what: &str| what.to_owned();
+    assert_eq!(
+        words,
+        [
+            ("v3", "PAUSED", said("paused")),
+            ("v2", "ACTIVE", said("payload, tags")),
+            ("v1", "ACTIVE", said("created"))
+        ]
+    );
+    assert_eq!((rows[1][2], rows[2][2]), ("now", rows[1][1]), "each ends where the next one begins: {history}");
+    assert_eq!(server.cli(&["job", "history", "report", "--limit", "1", "-o", "name"]).code(0).stdout, "3\n");
+
+    let diff = server.cli(&["job", "diff", "report", "1", "2"]).code(0).stdout;
+    let expected = format!("version 1 -> 2\n- /payload/n  {big}\n+ /payload/n  2\n- /tags  []\n+ /tags  [\"a\"]\n");
+    assert_eq!(diff, expected);
+    let newest = server.cli(&["job", "diff", "report", "-o", "json"]).code(0).json();
+    assert_eq!((&newest["from"], &newest["to"]), (&json!(2), &json!(3)));
+    assert_eq!(newest["changes"], json!([{ "path": "/state", "from": "ACTIVE", "to": "PAUSED" }]));
+    let lost = server.cli(&["job", "diff", "report", "9"]).code(3);
+    assert!(lost.stderr.contains("has no version 9") && lost.stdout.is_empty(), "{lost:#?}");
+
+    let dry = server.cli(&["job", "revert", "report", "--to", "1", "--dry-run"]).code(0);
+    assert!(dry.stderr.starts_with("would revert to version 1: report"), "{dry:#?}");
+    assert_eq!(server.cli(&["job", "get", "report", "-o", "json"]).json()["version"], 3);
+    server.cli(&["job", "revert", "report", "--to", "1", "--if-version", "2"]).code(5);
+    let reverted = server.cli(&["job", "revert", "report", "--to", "1", "-o", "json"]).code(0);
+    assert!(reverted.stderr.starts_with("reverted to version 1: report"), "{reverted:#?}");
+    assert!(reverted.stdout.contains(big), "numbers keep their digits: {}", reverted.stdout);
+    let job = reverted.json();
+    assert_eq!((&job["version"], &job["state"], &job["tags"]), (&json!(4), &json!("PAUSED"), &json!([])));
+    let unknown = server.cli(&["job", "revert", "report", "--to", "9"]).code(1);
+    assert!(unknown.stderr.starts_with("error: "), "{unknown:#?}");
+    assert!(server.stop_term().success());
+}
+
+#[test]
 fn executions_are_listed_awaited_and_cancelled() {
     let (dir, sink) = (tempfile::tempdir().unwrap(), Sink::start());
     let server = Server::start(dir.path(), &[]);
