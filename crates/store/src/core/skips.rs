@@ -36,11 +36,6 @@ pub(crate) fn cut(skip: &Skip, mut ran: Vec<Timestamp>) -> Vec<Skip> {
     pieces
 }
 
-/// The instants that must be known of a skip to show what lies within a range.
-pub(crate) fn asked_for(skip: &Skip, within: (Timestamp, Timestamp)) -> (Timestamp, Timestamp) {
-    (skip.from.max(within.0), skip.to.min(within.1))
-}
-
 /// The skips of a job as they are shown: without the instants that ran, of those within a range at most `limit`, newest first.
 pub(crate) fn shown(
     skips: Vec<Skip>,
@@ -107,6 +102,5 @@ mod tests {
         assert_eq!(shown(&[15, 35], (0, 99), 3), [(36, 40), (30, 34), (16, 20)]);
         assert_eq!(shown(&[15], (15, 15), 9), [], "it ran");
         assert_eq!(shown(&[15], (16, 30), 9), [(30, 40), (16, 20)]);
-        assert_eq!(asked_for(&skip(10, 20), (t(15), t(99))), (t(15), t(20)));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::rows::Columns;
 use super::write::column;
-use crate::core::skips::{LOOKS_MAX, asked_for, cut, shown, stands};
+use crate::core::skips::{LOOKS_MAX, cut, shown, stands};
 use campanile_model::execution::Reason;
 use campanile_model::ids::{ExecutionId, FireKind, JobId, TenantId};
 use campanile_model::store::Skip;
@@ -112,18 +112,17 @@ pub(super) async fn list(
     let (id, of) = (Uuid::from(job), i64::from(tenant.0));
     let found = pool.query(sql, &[&id, &of, &within.0.millis(), &within.1.millis(), &(limit as i64)]).await?;
     let skips: Vec<Skip> = found.iter().map(|row| skip(&mut Columns::of(row))).collect::<Done<_>>()?;
-    let ran = ran(pool, job, &skips, within).await?;
+    let ran = ran(pool, job, &skips).await?;
     Ok(shown(skips, &ran, within, limit))
 }
 
 /// The instants in these skips of a job that were not skipped, as far as their executions are kept.
-async fn ran(pool: &Pool, job: JobId, skips: &[Skip], within: (Timestamp, Timestamp)) -> Done<Vec<Timestamp>> {
+async fn ran(pool: &Pool, job: JobId, skips: &[Skip]) -> Done<Vec<Timestamp>> {
     if skips.is_empty() {
         return Ok(Vec::new());
     }
-    let from: Vec<Uuid> = column(skips, |skip| ExecutionId::floor(asked_for(skip, within).0).into());
-    let end: Vec<Uuid> =
-        column(skips, |skip| ExecutionId::floor(asked_for(skip, within).1.saturating_add_ms(1)).into());
+    let from: Vec<Uuid> = column(skips, |skip| ExecutionId::floor(skip.from).into());
+    let end: Vec<Uuid> = column(skips, |skip| ExecutionId::floor(skip.to.saturating_add_ms(1)).into());
     let sql = include_str!("sql/skips/load_executions.sql");
     let mut ran = Vec::new();
     for row in &pool.query(sql, &[&Uuid::from(job), &from, &end, &(LOOKS_MAX as i64)]).await? {

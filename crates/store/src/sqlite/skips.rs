@@ -3,7 +3,7 @@
 use super::failure::Done;
 use super::history;
 use super::rows::Columns;
-use crate::core::skips::{LOOKS_MAX, asked_for, cut, shown, stands};
+use crate::core::skips::{LOOKS_MAX, cut, shown, stands};
 use campanile_model::execution::Reason;
 use campanile_model::ids::{ExecutionId, FireKind, JobId, TenantId};
 use campanile_model::store::Skip;
@@ -70,23 +70,21 @@ pub(super) fn list(
     let mut list = connection.prepare_cached(include_str!("sql/skips/list.sql"))?;
     let skips =
         read(list.query(params![job.as_bytes(), tenant.0, within.0.millis(), within.1.millis(), limit as i64])?)?;
-    let ran = ran(connection, job, &skips, within)?;
+    let ran = ran(connection, job, &skips)?;
     Ok(shown(skips, &ran, within, limit))
 }
 
 /// The instants in these skips of a job that were not skipped, as far as their executions are kept.
-fn ran(connection: &Connection, job: JobId, skips: &[Skip], within: (Timestamp, Timestamp)) -> Done<Vec<Timestamp>> {
+fn ran(connection: &Connection, job: JobId, skips: &[Skip]) -> Done<Vec<Timestamp>> {
     let (mut ran, mut looks) = (Vec::new(), 0);
-    let ranges: Vec<(Timestamp, Timestamp)> = skips.iter().map(|skip| asked_for(skip, within)).collect();
-    let first = ranges.iter().map(|range| range.0).min();
-    let last = ranges.iter().map(|range| range.1).max();
-    let Some((from, to)) = first.zip(last) else { return Ok(ran) };
+    let from = skips.iter().map(|skip| skip.from).min();
+    let Some((from, to)) = from.zip(skips.iter().map(|skip| skip.to).max()) else { return Ok(ran) };
     let ids = (ExecutionId::floor(from), ExecutionId::floor(to.saturating_add_ms(1)));
     let mut get = connection.prepare_cached(include_str!("sql/skips/get_execution.sql"))?;
     history::newest_first(connection, job, (*ids.0.as_bytes(), *ids.1.as_bytes()), |id| {
         looks += 1;
         let at = id.instant();
-        if ranges.iter().any(|range| range.0 <= at && at <= range.1) {
+        if skips.iter().any(|skip| skip.from <= at && at <= skip.to) {
             let mut found = get.query([id.as_bytes()])?;
             if let Some(row) = found.next()? {
                 let mut columns = Columns::of(row);
