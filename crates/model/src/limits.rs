@@ -12,6 +12,8 @@ pub const HEADER_BYTES_MAX: usize = 16 * 1024;
 pub const JSON_DEPTH_MAX: usize = 128;
 /// Longest name of a job or pool, in bytes.
 pub const NAME_BYTES_MAX: usize = 200;
+/// Longest description of a job, in bytes.
+pub const DESCRIPTION_BYTES_MAX: usize = 2 * 1024;
 /// Most tags on a job.
 pub const TAGS_MAX: usize = 64;
 /// Longest tag, in bytes.

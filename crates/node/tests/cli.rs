@@ -321,7 +321,9 @@ fn the_versions_of_a_job_are_listed_compared_and_gone_back_to() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), &[]);
     let big = "123456789012345678901";
-    server.cli(&["job", "create", "report", "--every", "1h", "--noop", "--payload", &format!("{{\"n\":{big}}}")]).code(0);
+    server
+        .cli(&["job", "create", "report", "--every", "1h", "--noop", "--payload", &format!("{{\"n\":{big}}}")])
+        .code(0);
     let nothing = server.cli(&["job", "diff", "report"]).code(64);
     assert_eq!(nothing.stderr, "error: the job has one version, and nothing to compare it with\n");
     server.cli(&["job", "edit", "report", "--payload", "{\"n\":2}", "--tag", "a"]).code(0);
@@ -334,11 +336,7 @@ fn the_versions_of_a_job_are_listed_compared_and_gone_back_to() {
     let said = |what: &str| what.to_owned();
     assert_eq!(
         words,
-        [
-            ("v3", "PAUSED", said("paused")),
-            ("v2", "ACTIVE", said("payload, tags")),
-            ("v1", "ACTIVE", said("created"))
-        ]
+        [("v3", "PAUSED", said("paused")), ("v2", "ACTIVE", said("payload, tags")), ("v1", "ACTIVE", said("created"))]
     );
     assert_eq!((rows[1][2], rows[2][2]), ("now", rows[1][1]), "each ends where the next one begins: {history}");
     assert_eq!(server.cli(&["job", "history", "report", "--limit", "1", "-o", "name"]).code(0).stdout, "3\n");
@@ -363,6 +361,13 @@ fn the_versions_of_a_job_are_listed_compared_and_gone_back_to() {
     assert_eq!((&job["version"], &job["state"], &job["tags"]), (&json!(4), &json!("PAUSED"), &json!([])));
     let unknown = server.cli(&["job", "revert", "report", "--to", "9"]).code(1);
     assert!(unknown.stderr.starts_with("error: "), "{unknown:#?}");
+
+    server.cli(&["job", "edit", "report", "--description", "Closes the books.\nAsk \u{1b}[31mAda."]).code(0);
+    let shown = server.cli(&["job", "get", "report"]).code(0).stdout;
+    assert!(shown.contains("\ndescription  Closes the books.") && !shown.contains('\u{1b}'), "{shown}");
+    assert_eq!(server.cli(&["job", "diff", "report", "-o", "name"]).code(0).stdout, "/description\n");
+    server.cli(&["job", "edit", "report", "--description", ""]).code(0);
+    assert!(!server.cli(&["job", "get", "report"]).code(0).stdout.contains("description"));
     assert!(server.stop_term().success());
 }
 

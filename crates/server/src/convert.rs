@@ -44,6 +44,7 @@ pub fn draft(input: &JobInput, faults: &mut Faults) -> Draft {
     let noop = || ActionSpec { kind: ActionKind::Noop, config: "{}".into() };
     let definition = Definition {
         name: input.name.clone().unwrap_or_else(|| "unnamed".to_owned()),
+        description: input.description.clone().unwrap_or_default(),
         schedule: read.schedule(&input.schedule).unwrap_or(Schedule::None),
         window: read.window(&input.schedule).unwrap_or_default(),
         spread_ms: read.span("/spread_ms", &input.spread, 0).unwrap_or_default(),

@@ -229,6 +229,24 @@ async fn every_version_is_shown_and_can_be_gone_back_to() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_says_what_it_is_for() {
+    let rig = Rig::manual().await;
+    let id = rig.create("a", r#","description":"Closes the books.\nAsk Ada.""#).await;
+    let path = format!("/v1/jobs/{id}");
+    assert_eq!(rig.get(&path).await.json()["description"], "Closes the books.\nAsk Ada.");
+    let patch = async |body: String| rig.ask(Method::PATCH, &path, &[JSON], body).await;
+    let longest = "é".repeat(1_024);
+    assert_eq!(patch(format!(r#"{{"description":"{longest}"}}"#)).await.status, 200);
+    let refused = patch(format!(r#"{{"description":"{longest}."}}"#)).await;
+    let error = &refused.json()["errors"][0];
+    assert_eq!((refused.status.as_u16(), &error["code"]), (422, &json!("description_too_long")), "{}", refused.text);
+    assert_eq!((&error["pointer"], &error["detail"].is_string()), (&json!("/description"), &true), "{}", refused.text);
+    assert_eq!(rig.get(&path).await.json()["description"], longest, "nothing was written");
+    let without = patch(r#"{"description":null}"#.into()).await;
+    assert_eq!((without.status.as_u16(), without.json().get("description")), (200, None), "{}", without.text);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn secrets_come_back_with_their_version() {
     let rig = Rig::manual().await;
     let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";

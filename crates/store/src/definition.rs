@@ -49,6 +49,8 @@ struct Document<'d> {
     v: u8,
     #[serde(borrow)]
     name: Cow<'d, str>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    description: Option<Cow<'d, str>>,
     #[serde(borrow)]
     schedule: Cow<'d, str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -147,6 +149,7 @@ pub(crate) fn encode(definition: &Definition) -> Result<String> {
     // All fields by name, so that none is forgotten.
     let Definition {
         name,
+        description,
         schedule,
         window: Window { starts_at, ends_at, max_fires },
         spread_ms,
@@ -165,6 +168,7 @@ pub(crate) fn encode(definition: &Definition) -> Result<String> {
     let document = Document {
         v: FORMAT,
         name: name.into(),
+        description: unless(description.as_str(), "").map(Cow::from),
         schedule: encode_schedule(schedule).into(),
         starts_at: starts_at.map(Timestamp::millis),
         ends_at: ends_at.map(Timestamp::millis),
@@ -211,6 +215,7 @@ pub(crate) fn decode(document: &str, share: &mut impl FnMut(&str) -> Arc<str>) -
     let kind = word_or(&ActionKind::ALL, ActionKind::as_str, &document.action, ACTION)?;
     Some(Definition {
         name: document.name.into_owned(),
+        description: document.description.unwrap_or_default().into_owned(),
         schedule: decode_schedule(&document.schedule)?,
         window: Window {
             starts_at: document.starts_at.map(Timestamp::from_millis),
@@ -368,7 +373,7 @@ mod tests {
         assert_eq!(encode(&plain_job).unwrap(), short);
         assert_eq!(decode_firing("{}", &mut plain()).map(|firing| encode_firing(&firing).unwrap()), Some("{}".into()));
         let long = concat!(
-            r#"{"v":1,"name":"b","schedule":"at 5","starts_at":-1,"ends_at":9,"max_fires":2,"spread_ms":3,"#,
+            r#"{"v":1,"name":"b","description":"why","schedule":"at 5","starts_at":-1,"ends_at":9,"max_fires":2,"spread_ms":3,"#,
             r#""action":"WEBHOOK","config":{"url":"https://example.com"},"payload":[1e400],"retry":{"max_attempts":1,"#,
             r#""backoff":"FIXED","initial_delay_ms":4,"max_delay_ms":5,"total_timeout_ms":6},"timeout_ms":7,"#,
             r#""priority":"LOW","pool":"p","catch_up":{"mode":"LAST_N","n":8,"max_age_ms":9,"drip_ms":10},"#,

@@ -217,7 +217,7 @@ pub fn any_definition() -> impl Strategy<Value = Definition> {
         Just(Schedule::None),
     ];
     let instants = || proptest::option::of(any::<i64>().prop_map(Timestamp::from_millis));
-    let texts = (any_json(), any_json(), "[^/:\\pC]{1,60}", "[a-z]{1,20}");
+    let texts = (any_json(), any_json(), "[^/:\\pC]{1,60}", "[a-z]{1,20}", "\\PC{0,60}");
     let bounds = (instants(), instants(), any::<Option<u32>>());
     let policies = (0..3usize, any::<[u64; 6]>(), 0..5usize, any::<u32>(), 1..1_000u32);
     let expectations = (any::<[Option<u64>; 4]>(), 0..Overlap::ALL.len());
@@ -225,7 +225,7 @@ pub fn any_definition() -> impl Strategy<Value = Definition> {
     let rest = (0..4usize, 0..3usize, proptest::collection::vec("[^\\pC]{1,20}", 0..5));
     let all = (schedule, texts, bounds, policies, rest, expectations, blackouts);
     all.prop_map(|(schedule, texts, bounds, policies, rest, expectations, blackouts)| {
-        let (config, payload, name, pool) = texts;
+        let (config, payload, name, pool, description) = texts;
         let (starts_at, ends_at, max_fires) = bounds;
         let (backoff, widths, mode, n, max_attempts) = policies;
         let [spread_ms, initial_delay_ms, max_delay_ms, timeout_ms, max_age_ms, drip_ms] = widths;
@@ -236,6 +236,7 @@ pub fn any_definition() -> impl Strategy<Value = Definition> {
             [CatchUpMode::None, CatchUpMode::Last, CatchUpMode::All, CatchUpMode::LastN(n), CatchUpMode::Coalesced];
         Definition {
             name,
+            description,
             schedule,
             window: Window { starts_at, ends_at, max_fires },
             spread_ms: spread_ms % HOUR,

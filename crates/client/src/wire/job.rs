@@ -19,6 +19,9 @@ pub struct JobSpec {
     /// When. Without it, the job only runs by hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<ScheduleSpec>,
+    /// What it is for, in your words; at most 2 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
     /// What is done.
     pub action: Action,
     /// Any JSON, handed to the action; at most 256 KiB.
@@ -171,6 +174,9 @@ pub struct Job {
     pub job_id: String,
     /// Its name.
     pub name: String,
+    /// What it is for, where somebody said it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
     /// Who owns it.
     pub tenant: String,
     /// `ACTIVE`, `PAUSED` or `DELETED`.

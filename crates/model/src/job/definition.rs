@@ -24,6 +24,8 @@ pub const POOL_LONG: &str = "long";
 pub struct Definition {
     /// Unique among the tenant's jobs that are not deleted.
     pub name: String,
+    /// What it is for, in the words of its users; empty where nobody said.
+    pub description: String,
     /// When, as the user wrote it.
     pub schedule: Schedule,
     /// Bounds on the schedule.
@@ -59,6 +61,7 @@ impl Default for Definition {
     fn default() -> Self {
         Self {
             name: String::new(),
+            description: String::new(),
             schedule: Schedule::None,
             window: Window::default(),
             spread_ms: 0,
@@ -159,6 +162,16 @@ impl Definition {
             }
         };
         check(is_name(&self.name), "/name", "name_invalid", name_rule("a job's name"));
+        check(
+            self.description.len() <= limits::DESCRIPTION_BYTES_MAX,
+            "/description",
+            "description_too_long",
+            format!(
+                "the description has {} bytes; the limit is {}",
+                self.description.len(),
+                limits::DESCRIPTION_BYTES_MAX
+            ),
+        );
         check(is_name(&self.pool), "/pool", "pool_invalid", name_rule("a pool's name"));
         check(
             self.payload.len() <= limits::PAYLOAD_BYTES_MAX,

@@ -308,6 +308,7 @@ fn details(job: &Job, out: &Output) -> String {
     let paused = job.paused_until.as_ref().map(|until| format!(" until {until}")).unwrap_or_default();
     let mut pairs = vec![
         ("name", job.name.clone()),
+        ("description", job.description.clone().unwrap_or_default()),
         ("id", job.id.clone()),
         ("state", format!("{}{paused} (v{})", job.state, job.version)),
         ("schedule", brief(&job.schedule)),

@@ -127,6 +127,9 @@ pub struct Spec {
     /// The same when there was no success for so long
     #[arg(long, value_name = "DURATION|none", help_heading = "Expected", value_parser = duration_or_none)]
     expect_success_every: Option<String>,
+    /// What the job is for, in your words; an empty text takes it away
+    #[arg(long, value_name = "TEXT", help_heading = "How", allow_hyphen_values = true)]
+    description: Option<String>,
     /// A label; may be repeated
     #[arg(long = "tag", value_name = "TAG", help_heading = "How")]
     tags: Vec<String>,
@@ -287,6 +290,7 @@ impl Spec {
         job.number("timeout_ms", self.timeout);
         job.text("priority", self.priority.as_ref());
         job.text("pool", self.pool.as_ref());
+        job.text("description", self.description.as_ref());
         job.text("estimated_duration", self.estimated_duration.as_ref());
         job.text("overlap", self.overlap.as_ref());
         let mut catch_up = Members::default();

@@ -28,6 +28,7 @@ pub fn job(job: &Job, now: Timestamp) -> wire::Job {
         job_id: id.clone(),
         id,
         name: definition.name.clone(),
+        description: Some(definition.description.clone()).filter(|text| !text.is_empty()),
         tenant: tenant_name(job.tenant),
         state: job.state.as_str().to_owned(),
         status: status.to_owned(),

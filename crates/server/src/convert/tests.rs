@@ -13,6 +13,7 @@ const NOW: Timestamp = Timestamp::from_millis(1_794_794_400_000);
 fn stored(schedule: Schedule) -> Job {
     let definition = Definition {
         name: "a".into(),
+        description: "what it is for".into(),
         schedule,
         window: Window { starts_at: Some(NOW), ends_at: Some(NOW.saturating_add_ms(86_400_000)), max_fires: Some(7) },
         spread_ms: 0,

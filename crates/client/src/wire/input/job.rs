@@ -10,6 +10,8 @@ use serde_json::Value;
 pub struct JobInput {
     /// Its name.
     pub name: Option<String>,
+    /// What it is for.
+    pub description: Option<String>,
     /// When.
     pub schedule: ScheduleInput,
     /// What is done.
@@ -143,6 +145,7 @@ impl Fields {
         let paused = take.flag("/paused").or_else(|| take.word("/state").map(|state| state == "PAUSED"));
         JobInput {
             name: take.text("/name"),
+            description: take.text("/description"),
             schedule: take.schedule(),
             action: take.action(),
             payload: take.fields.entries.remove("/payload").map(|entry| entry.raw),

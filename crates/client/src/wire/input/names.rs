@@ -58,6 +58,7 @@ pub(super) const JOB: &[Name] = &[
     ("max_fires", "/max_fires", Plain),
     ("action", "/action", Action),
     ("target", "/action", Target),
+    ("description", "/description", Plain),
     ("payload", "/payload", Plain),
     ("retry_policy", "/retry_policy", Group(RETRY)),
     ("retry", "/retry_policy", Group(RETRY)),
