@@ -198,8 +198,8 @@ async fn take(ctx: &Context, dispatcher: &Dispatcher, worker: &Arc<str>, batch: 
     let mut acked = Vec::with_capacity(go.len());
     let mut pulled = Vec::with_capacity(go.len());
     let mut held = Vec::with_capacity(go.len());
-    dispatcher.send(ready);
-    let (mut back, mut later) = (Vec::new(), Vec::new());
+    // What is ready goes out when those that were refused have left the gate: one of them may stand there in its name.
+    let (mut back, mut later) = (Vec::new(), ready);
     for (dispatch, verdict) in go.into_iter().zip(verdicts) {
         let execution = dispatch.execution;
         if let Claimed::Granted(granted) = verdict {

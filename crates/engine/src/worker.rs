@@ -333,8 +333,8 @@ async fn start(
             return;
         }
     };
-    dispatcher.send(ready);
-    let (mut back, mut later) = (Vec::new(), Vec::new());
+    // What is ready goes out when those that were refused have left the gate: one of them may stand there in its name.
+    let (mut back, mut later) = (Vec::new(), ready);
     for (dispatch, verdict) in batch.into_iter().zip(verdicts) {
         let slot = slots.split(1).expect("one slot per execution");
         if let Claimed::Granted(granted) = verdict {

@@ -288,7 +288,7 @@ fn definition(name: &str, schedule: &Value, url: &str) -> (Value, Value) {
             let at = campanile_model::Timestamp::from_millis(schedule["at"].as_i64().expect("an instant"));
             json!({ "at": at.to_string(), "allow_past": true })
         }
-        Some("EVERY") => json!({ "every": format!("{}ms", schedule["every_ms"]) }),
+        Some("EVERY") => json!({ "every_ms": schedule["every_ms"], "phase_ms": schedule["phase_ms"] }),
         _ => Value::Null,
     };
     let retry = json!({ "max_attempts": 500, "backoff": "FIXED", "initial_delay_ms": 50 });

@@ -16,7 +16,7 @@ use campanile_model::ids::ExecutionId;
 use campanile_model::lifecycle::{self, Event, State};
 use campanile_model::notify::WatchKind;
 use campanile_model::overlap::Overlap;
-use campanile_model::store::{AttemptFence, Claim, Claimed, Granted};
+use campanile_model::store::{AttemptFence, Claim, Claimed, Granted, Waiting};
 use campanile_model::time::Timestamp;
 
 /// Starts attempts. The set has the executions with their runs; of those that are `startable`, also the versions
@@ -67,9 +67,17 @@ pub(crate) fn startable<'s>(set: &'s WorkingSet<'_>, claim: &Claim) -> Option<&'
     let taken = record.runs() && planted(Bug("claim_unguarded"));
     // quartz#29: a trigger that was fired and set again in between is taken for the one that was read.
     let same = record.attempt == claim.attempt || planted(Bug("claim-of-any-attempt"));
-    // One that another version has fired anew may be for another runner; that one is sent for it.
+    // One that another version has fired anew may be for another runner.
     let same = same && record.job_version == claim.job_version;
     (taken || allowed && same).then_some(record)
+}
+
+/// The execution of a claim that was sent for what an older version said, if it waits to be started for the version that has taken it
+/// over. Whoever was sent for that may have been turned away because of this one, so it is sent for again.
+fn taken_over(set: &WorkingSet<'_>, claim: &Claim) -> Option<Waiting> {
+    let record = set.get(claim.execution)?;
+    let waits = lifecycle::sources(Event::Claim).contains(record.state) && record.attempt == claim.attempt;
+    (waits && record.job_version > claim.job_version).then(|| record.waiting())
 }
 
 /// The answer to whether an execution may start.
@@ -99,6 +107,8 @@ pub(super) fn judge(set: &mut WorkingSet<'_>, claim: &Claim, last: bool) -> Resu
     let state = record.state;
     // Sketch S1: the row is there, so somebody else must have been faster.
     if startable(set, claim).is_none() || planted(Bug("claim-by-insert")) {
+        let again = taken_over(set, claim);
+        set.ready.extend(again);
         return Ok(Judged::Stale(state));
     }
     let taken = record.runs() && planted(Bug("claim_unguarded"));

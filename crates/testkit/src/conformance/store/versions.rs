@@ -9,7 +9,8 @@ use campanile_model::lifecycle::{Event, State};
 use campanile_model::overlap::Overlap;
 use campanile_model::schedule::Schedule;
 use campanile_model::store::{
-    Applied, ChangeSeq, Claimed, CursorMove, DueQuery, FireVerdict, Fired, JobKey, PlannedJob, RunningQuery, Skip,
+    Applied, ChangeSeq, Claim, Claimed, CursorMove, DueQuery, FireVerdict, Fired, JobKey, PlannedJob, RunningQuery,
+    Skip, Waiting,
 };
 use campanile_model::{ExecutionId, TenantId, Timestamp};
 use std::sync::Arc;
@@ -146,10 +147,17 @@ pub async fn what_another_version_took_over_is_not_claimed_for_the_older_one(sto
     let second = store.change(&job, after_due(-116), g::define(&job, |d| d.payload = "2".into())).await;
     assert_eq!(store.fired(vec![g::fire(&second, DUE)]).await, [Fired::New]);
     let state = store.execution(id).await.state;
-    assert_eq!(store.claimed_as(1, id, 0, DUE).await, Claimed::Stale { state });
-    let at_once = g::complete_unclaimed(g::claim(id, 0, DUE));
-    assert_eq!(store.completed(at_once).await, Applied::Stale { state });
+    // Whoever was sent for the newer one may have been turned away because of this one: it is sent for again.
+    let again =
+        |ready: &[Waiting]| ready.iter().map(|w| (w.dispatch.execution, w.dispatch.job_version)).collect::<Vec<_>>();
+    let older = Claim { job_version: 1, ..g::claim(id, 0, DUE) };
+    let claimed = store.claim(vec![older.clone()]).await.unwrap();
+    assert_eq!((claimed.verdicts, again(&claimed.ready)), (vec![Claimed::Stale { state }], vec![(id, 2)]));
+    let completed = store.complete(vec![g::complete_unclaimed(older.clone())]).await.unwrap();
+    assert_eq!((completed.verdicts, again(&completed.ready)), (vec![Applied::Stale { state }], vec![(id, 2)]));
     assert_eq!(store.granted(id, 0, DUE).await.job_version, 2);
+    let claimed = store.claim(vec![older]).await.unwrap();
+    assert_eq!((claimed.verdicts, claimed.ready), (vec![Claimed::Stale { state: State::Running }], vec![]));
 }
 
 /// Rule 3, many changes later.
