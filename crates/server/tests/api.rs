@@ -240,7 +240,7 @@ async fn a_job_says_what_it_is_for() {
     let refused = patch(format!(r#"{{"description":"{longest}."}}"#)).await;
     let error = &refused.json()["errors"][0];
     assert_eq!((refused.status.as_u16(), &error["code"]), (422, &json!("description_too_long")), "{}", refused.text);
-    assert_eq!((&error["pointer"], &error["detail"].is_string()), (&json!("/description"), &true), "{}", refused.text);
+    assert_eq!((&error["pointer"], error["message"].is_string()), (&json!("/description"), true), "{}", refused.text);
     assert_eq!(rig.get(&path).await.json()["description"], longest, "nothing was written");
     let without = patch(r#"{"description":null}"#.into()).await;
     assert_eq!((without.status.as_u16(), without.json().get("description")), (200, None), "{}", without.text);
