@@ -251,10 +251,17 @@ fn a_change_before_an_instant_governs_it_on_postgresql() {
     a_change_before_an_instant_governs_it_whatever_follows(&Site::postgres());
 }
 
+/// How nobody is there for a while.
+#[derive(Copy, Clone, PartialEq, Eq)]
+enum Away {
+    Killed,
+    Stopped,
+}
+
 /// Seen: 200 jobs every 100 ms, and nobody there for a while; a change sent the moment the server answers again took away what was
 /// due before it.
-fn a_change_takes_nothing_away_that_was_due(site: &mut Site, away: impl FnOnce(&mut Site)) {
-    const JOBS: usize = 200;
+fn a_change_takes_nothing_away_that_was_due(site: &mut Site, away: Away) {
+    const JOBS: usize = 700;
     let name = |n: usize| format!("owed-{n}");
     let job = |n: usize| {
         let (name, schedule, action) = (name(n), json!({ "every_ms": 100 }), json!({ "type": "NOOP" }));
@@ -264,12 +271,32 @@ fn a_change_takes_nothing_away_that_was_due(site: &mut Site, away: impl FnOnce(&
     let made = site.node(0).post("/v1/jobs:batch", &json!({ "jobs": jobs }));
     assert!(made["results"].as_array().unwrap().iter().all(|made| made["status"] == 201), "{made}");
     std::thread::sleep(Duration::from_millis(1_500));
-    away(site);
-    for n in 0..JOBS {
-        let hourly = json!({ "schedule": { "every_ms": 3_600_000 } });
-        let change = if n.is_multiple_of(2) { Change::Pause } else { Change::Patch(hourly) };
-        site.change(n, &name(n), &change);
+    match away {
+        Away::Killed => {
+            site.kill_9();
+            std::thread::sleep(AWAY);
+            site.start_again();
+        }
+        Away::Stopped => {
+            site.signal(Signal::STOP);
+            std::thread::sleep(AWAY);
+        }
     }
+    let site = &*site;
+    std::thread::scope(|scope| {
+        for n in 0..JOBS {
+            scope.spawn(move || {
+                let hourly = json!({ "schedule": { "every_ms": 3_600_000 } });
+                let change = if n.is_multiple_of(2) { Change::Pause } else { Change::Patch(hourly) };
+                site.change(n, &name(n), &change);
+            });
+        }
+        if away == Away::Stopped {
+            // They have arrived by now, and are the first that it finds.
+            std::thread::sleep(Duration::from_millis(300));
+            site.signal(Signal::CONT);
+        }
+    });
     // What is owed is caught up by and by, and then there is nothing more.
     let wanted = |n: usize| expected(&versions(site.node(0), &name(n), now_ms())).len();
     eventually(SETTLE_MAX, "what is owed runs", || {
@@ -287,40 +314,28 @@ fn a_change_takes_nothing_away_that_was_due(site: &mut Site, away: impl FnOnce(&
 
 const AWAY: Duration = Duration::from_secs(6);
 
-fn killed(site: &mut Site) {
-    site.kill_9();
-    std::thread::sleep(AWAY);
-    site.start_again();
-}
-
-fn stopped(site: &mut Site) {
-    site.signal(Signal::STOP);
-    std::thread::sleep(AWAY);
-    site.signal(Signal::CONT);
-}
-
 #[test]
 fn what_was_due_before_a_kill_and_a_change_runs_in_the_embedded_store() {
     let _turn = turn();
-    a_change_takes_nothing_away_that_was_due(&mut Site::embedded(), killed);
+    a_change_takes_nothing_away_that_was_due(&mut Site::embedded(), Away::Killed);
 }
 
 #[test]
 fn what_was_due_before_a_stop_and_a_change_runs_in_the_embedded_store() {
     let _turn = turn();
-    a_change_takes_nothing_away_that_was_due(&mut Site::embedded(), stopped);
+    a_change_takes_nothing_away_that_was_due(&mut Site::embedded(), Away::Stopped);
 }
 
 #[test]
 fn what_was_due_before_a_kill_and_a_change_runs_on_postgresql() {
     let _turn = turn();
-    a_change_takes_nothing_away_that_was_due(&mut Site::postgres(), killed);
+    a_change_takes_nothing_away_that_was_due(&mut Site::postgres(), Away::Killed);
 }
 
 #[test]
 fn what_was_due_before_a_stop_and_a_change_runs_on_postgresql() {
     let _turn = turn();
-    a_change_takes_nothing_away_that_was_due(&mut Site::postgres(), stopped);
+    a_change_takes_nothing_away_that_was_due(&mut Site::postgres(), Away::Stopped);
 }
 
 /// Seen: handler and payload patched together after a fire, and the claim got the old handler with the new payload; the second
