@@ -13,7 +13,7 @@ use campanile_model::lifecycle::State;
 use campanile_model::retry::{Backoff, RetryPolicy};
 use campanile_model::schedule::Schedule;
 use campanile_model::store::{Extended, JobKey};
-use campanile_model::{ExecutionId, limits};
+use campanile_model::{ExecutionId, Timestamp, limits};
 use rig::{HANG, Rig, TENANT, draft, every, with, worker_draft};
 use std::sync::Arc;
 use std::task::Poll;
@@ -473,4 +473,19 @@ async fn a_change_finds_the_fires_that_a_clock_ahead_has_passed() {
         ("2", at),
         "the newer version governs it"
     );
+}
+
+/// What an earlier version still owes is cancelled like any other fire, although the schedule of today has none there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fire_of_an_earlier_schedule_is_cancelled() {
+    let rig = Rig::new().await;
+    let job = rig.create(worker_draft("a", every(1_000))).await;
+    let at = Timestamp::from_millis((rig.now().millis() / 1_000 + 1) * 1_000);
+    rig.pass(1_500).await;
+    rig.replace(job.id, worker_draft("a", every(3_600_000))).await;
+    let (cancelled, _) = rig.handle.cancel_fire(TENANT, &JobKey::Id(job.id), at, Cancel::default()).await.unwrap();
+    assert_eq!((cancelled.fire_at, cancelled.job_version, cancelled.state), (at, 1, State::Cancelled));
+    let later = at.saturating_add_ms(60_000);
+    let none = rig.handle.cancel_fire(TENANT, &JobKey::Id(job.id), later, Cancel::default()).await.unwrap_err();
+    assert_eq!(none.fields()[0].code, "not_a_fire");
 }

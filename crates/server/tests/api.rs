@@ -228,6 +228,24 @@ async fn every_version_is_shown_and_can_be_gone_back_to() {
     assert_eq!(revert(r#"{"version":1}"#, vec![]).await.refusal(), (404, "job_not_found".into()));
 }
 
+/// Each version has its whole payload: a page ends when it is large, not only when it is long.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_of_large_versions_is_bounded_by_its_size() {
+    let rig = Rig::manual().await;
+    let id = rig.create("a", "").await;
+    let path = format!("/v1/jobs/{id}");
+    let large = "x".repeat(100_000);
+    for _ in 0..60 {
+        let body = format!(r#"{{"payload":"{large}"}}"#);
+        assert_eq!(rig.ask(Method::PATCH, &path, &[JSON], body).await.status, 200);
+    }
+    let page = rig.get(&format!("{path}/versions?limit=500")).await.json();
+    assert_eq!((page["data"].as_array().unwrap().len(), &page["has_more"]), (50, &json!(true)));
+    let cursor = page["next_cursor"].as_str().unwrap();
+    let rest = rig.get(&format!("{path}/versions?limit=500&cursor={cursor}")).await.json();
+    assert_eq!((rest["data"].as_array().unwrap().len(), &rest["has_more"]), (11, &json!(false)));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_says_what_it_is_for() {
     let rig = Rig::manual().await;

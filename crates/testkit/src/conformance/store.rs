@@ -274,6 +274,7 @@ macro_rules! store_suite {
                     a_refused_write_remembers_nothing,
                     keys_of_tenants_and_scopes_are_separate,
                     an_expired_key_is_free,
+                    a_key_of_a_late_resume_is_remembered,
                     forgotten_keys_are_free_and_counted,
                     two_items_of_a_batch_share_a_key,
                     manual_fires_remember_their_answers,

@@ -66,6 +66,19 @@ pub async fn keys_of_tenants_and_scopes_are_separate(store: Fixture) {
     store.done(g::with_key(g::create(&foreign), key("k", 9), answer("third"))).await;
 }
 
+/// A pause that ended by itself long ago counts from its end; the key of whoever resumes it, from now.
+pub async fn a_key_of_a_late_resume_is_remembered(store: Fixture) {
+    let job = store.job(1).await;
+    let paused = store.change(&job, g::at(1), g::Change::Pause(Some(g::at(1_000)))).await;
+    store.clock.set(g::at(2 * KEPT_MS));
+    let resume = |body: &str| {
+        let (id, tenant, change) = (paused.id, paused.tenant, g::Change::Resume);
+        g::with_key(JobWrite { id, tenant, change, expected: None, keyed: None }, key("k", 7), answer(body))
+    };
+    assert_eq!(store.done(resume("first")).await.effective_at, g::at(1_000));
+    assert_eq!(store.put(resume("second")).await, Put::Replayed(answer("first")));
+}
+
 /// Expiry is judged by the instant of the write.
 pub async fn an_expired_key_is_free(store: Fixture) {
     store.put(create(1, key("k", 7), "first")).await;
