@@ -350,6 +350,7 @@ impl Owner {
                     answer => answer,
                 }
             };
+            ctx.metrics.fires.count(batch.fires.len());
             let (verdict, unknown) = persist_noting(&ctx, "fire", fire).await?;
             Ok(Written { verdict, batch, moves: due.moves, unknown })
         };

@@ -9,7 +9,7 @@ use crate::pull::{self, Beat, Finish, Finishing};
 use crate::pulse::Bells;
 use crate::why::{self, Why};
 use crate::workers::{Directive, Introduction, WorkerStatus};
-use crate::{upkeep, versions, worker};
+use crate::{rezone, upkeep, versions, worker};
 use campanile_model::action::Runner;
 use campanile_model::capacity::{Capacity, Scope};
 use campanile_model::coordinator::Member;
@@ -24,9 +24,9 @@ use campanile_model::operation::{Operation, OperationKind};
 use campanile_model::queue::{Depth, PoolDepth};
 use campanile_model::schedule::zone_database_version;
 use campanile_model::store::{
-    Answer, Applied, CallerKey, CancelBatch, CancelTarget, CancelVerdict, ExecutionQuery, Extended, Fire, FireBatch,
-    FireVerdict, Idempotency, JobKey, Page, RECORDS_PAGE, Reads, Record, RecordKey, RecordKind, RecordQuery, Replay,
-    ShardOwner, StoreStatus, Waiting, list_all,
+    Answer, Applied, CallerKey, CancelBatch, CancelTarget, CancelVerdict, DeliveryWrite, ExecutionQuery, Extended,
+    Fire, FireBatch, FireVerdict, Idempotency, JobKey, Page, RECORDS_PAGE, Reads, Record, RecordKey, RecordKind,
+    RecordQuery, Resolve, ShardOwner, StoreStatus, Waiting, list_all,
 };
 use campanile_model::{
     EndpointId, Error, ExecutionId, FieldError, Kind, OperationId, Result, TenantId, Timestamp, limits,
@@ -60,6 +60,8 @@ pub struct EngineStatus {
     pub zone_database: String,
     /// The store.
     pub store: StoreStatus,
+    /// The zone database that the store's cursors were computed with.
+    pub store_zone_database: String,
     /// The queue, as far as this node's own work is concerned.
     pub queue: Depth,
     /// External workers heard of within the last hour.
@@ -448,8 +450,8 @@ impl Handle {
         let handle = self.clone();
         to_the_end(async move {
             let now = handle.now();
-            let replays = ids.into_iter().map(|execution| Replay { execution, wake_at: now }).collect();
-            let moved = handle.ctx.store.replay(tenant, replays, now).await?;
+            let replays = ids.into_iter().map(|execution| Resolve::Replay { execution, wake_at: now }).collect();
+            let moved = handle.ctx.store.resolve_dead(tenant, replays, now).await?;
             handle.dispatcher.send(moved.ready);
             Ok(moved.verdicts)
         })
@@ -476,7 +478,9 @@ impl Handle {
 
     /// Gives dead executions up. One verdict each.
     pub async fn bury(&self, tenant: TenantId, ids: Vec<ExecutionId>, note: &str) -> Result<Vec<Applied>> {
-        self.ctx.store.bury(tenant, ids, note, self.now()).await
+        let note: Arc<str> = note.into();
+        let given_up = ids.into_iter().map(|execution| Resolve::Discard { execution, note: note.clone() });
+        Ok(self.ctx.store.resolve_dead(tenant, given_up.collect(), self.now()).await?.verdicts)
     }
 
     // Notifications.
@@ -513,9 +517,10 @@ impl Handle {
 
     /// Has a delivery sent again.
     pub async fn replay_delivery(&self, tenant: TenantId, endpoint: EndpointId, seq: u64) -> Result<bool> {
-        let found = self.ctx.store.replay_delivery(tenant, endpoint, seq, self.now()).await?;
+        let again = DeliveryWrite::Replay { tenant, endpoint, seq, now: self.now() };
+        let found = self.ctx.store.put_deliveries(vec![again]).await?;
         self.bells.deliveries.notify_one();
-        Ok(found)
+        Ok(found == [true])
     }
 
     /// Did it run, and why not?
@@ -559,6 +564,7 @@ impl Handle {
             now: self.now(),
             zone_database: zone_database_version().to_owned(),
             store: self.ctx.store.status().await?,
+            store_zone_database: rezone::noted(&self.ctx).await?.unwrap_or_default(),
             queue: self.ctx.queue.depth(Runner::Node).await?,
             workers: self.ctx.workers.list().len() as u64,
             planned_jobs: metrics.planned_jobs.get(),
@@ -577,7 +583,7 @@ impl Handle {
         Ok(ClusterStatus {
             node: self.ctx.node.to_string(),
             members: self.ctx.coordinator.members().await?,
-            shards: self.ctx.store.list_shards().await?,
+            shards: self.ctx.store.status().await?.shards,
         })
     }
 

@@ -9,7 +9,7 @@ use crate::context::Context;
 use campanile_model::job::version::{self, Change, Resolved};
 use campanile_model::job::{Definition, Job, JobState};
 use campanile_model::schedule::{HashSeed, Plan, Schedule, ScheduleError};
-use campanile_model::store::{Answer, CallerKey, JobKey, JobWrite, Keyed, Put};
+use campanile_model::store::{Answer, CallerKey, JobKey, JobQuery, JobWrite, Keyed, Put};
 use campanile_model::{Error, FieldError, JobId, Kind, Result, TenantId, Timestamp, limits};
 
 /// What a user wants a job to be.
@@ -190,7 +190,8 @@ pub async fn preview_revert(ctx: &Context, tenant: TenantId, key: &JobKey, to: u
 
 /// Resumes jobs whose pause is over. Their fires go on from the end of the pause, not from when somebody noticed it.
 pub async fn resume_due(ctx: &Context, now: Timestamp) -> Result<usize> {
-    let due = ctx.store.load_resumable(now, limits::BATCH_JOBS_MAX).await?;
+    let query = JobQuery { pause_ends_by: Some(now), limit: limits::BATCH_JOBS_MAX, ..JobQuery::default() };
+    let due = ctx.store.list_jobs(&query).await?.items;
     for job in &due {
         match put(ctx, job, Change::EndPause, Some(job.version), None).await {
             Ok(_) => tracing::info!(job = %job.id, "the pause is over"),

@@ -85,6 +85,23 @@ impl Histogram {
     }
 }
 
+/// Writes of one verb of the store, and the rows in them: how much one write carries.
+#[derive(Debug, Default)]
+pub struct Batches {
+    /// Writes.
+    pub writes: Counter,
+    /// Rows in them.
+    pub rows: Counter,
+}
+
+impl Batches {
+    /// Counts one write.
+    pub fn count(&self, rows: usize) {
+        self.writes.add(1);
+        self.rows.add(rows as u64);
+    }
+}
+
 /// Everything that is counted.
 #[derive(Debug, Default)]
 pub struct Metrics {
@@ -132,6 +149,12 @@ pub struct Metrics {
     pub drifted: Counter,
     /// Errors of the store, each followed by another try.
     pub store_errors: Counter,
+    /// Writes of fires.
+    pub fires: Batches,
+    /// Writes of claims.
+    pub claims: Batches,
+    /// Writes of completions.
+    pub completions: Batches,
     /// Jobs in memory.
     pub planned_jobs: Gauge,
     /// Executions in memory that wait for their instant.
@@ -168,6 +191,9 @@ impl Metrics {
             ("pruned", &self.pruned),
             ("drifted", &self.drifted),
             ("store_errors", &self.store_errors),
+            ("fire_writes", &self.fires.writes),
+            ("claim_writes", &self.claims.writes),
+            ("completion_writes", &self.completions.writes),
         ];
         counters.map(|(name, counter)| (name, counter.get())).to_vec()
     }

@@ -10,6 +10,7 @@ use crate::fire::stopped;
 use crate::pulse::Bells;
 use campanile_model::fault::{self, Point};
 use campanile_model::notify::{Delivery, DeliveryState, Endpoint, Tried};
+use campanile_model::store::DeliveryWrite;
 use campanile_model::{EndpointId, Timestamp, limits};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -90,7 +91,7 @@ impl Sends {
             DeliveryState::Failed => ctx.metrics.undelivered.add(1),
             DeliveryState::Waiting => {}
         }
-        if let Err(error) = ctx.store.settle_deliveries(vec![tried]).await {
+        if let Err(error) = ctx.store.put_deliveries(vec![DeliveryWrite::Tried(tried)]).await {
             // It is sent again, under the same id.
             ctx.metrics.store_errors.add(1);
             tracing::warn!(%error, "cannot note what was delivered; it will be sent again");

@@ -186,6 +186,7 @@ async fn take(ctx: &Context, dispatcher: &Dispatcher, worker: &Arc<str>, batch: 
         lease: Lease::Beats(ctx.lease_ms),
         queued_at: dispatch.queued_at,
     });
+    ctx.metrics.claims.count(go.len());
     let Verdicts { verdicts, ready } = match ctx.store.claim(claims.collect()).await {
         Ok(claimed) => claimed,
         Err(error) => {

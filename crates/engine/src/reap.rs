@@ -5,7 +5,7 @@
 //! loses by its fence. An execution that is due and in nobody's queue is published again; a duplicate loses its
 //! claim. Nothing here decides anything: the guards in the store do.
 
-use crate::complete::Finished;
+use crate::complete::{Finished, Outcomes};
 use crate::context::Context;
 use crate::dispatch::Dispatcher;
 use crate::fire::stopped;
@@ -17,7 +17,7 @@ use campanile_model::store::{RunningAttempt, RunningQuery, WaitingQuery};
 use campanile_model::{ExecutionId, Result, Timestamp, limits};
 use std::collections::HashSet;
 use std::sync::Arc;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 /// How often it looks at the clock, for jumps.
 const LOOK_MS: u64 = 500;
@@ -33,7 +33,7 @@ const REPUBLISH_PAGES_MAX: usize = 64;
 pub async fn run(
     ctx: Context,
     dispatcher: Dispatcher,
-    done: mpsc::Sender<Vec<Finished>>,
+    done: Outcomes,
     bells: Arc<Bells>,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -81,7 +81,7 @@ pub async fn run(
 }
 
 /// Ends the attempts of nodes that are gone; says how many.
-async fn reap_orphans(ctx: &Context, now: Timestamp, done: &mpsc::Sender<Vec<Finished>>) -> Result<usize> {
+async fn reap_orphans(ctx: &Context, now: Timestamp, done: &Outcomes) -> Result<usize> {
     let query = RunningQuery::Orphans { live_nodes: ctx.duty.live_nodes(), limit: limits::WRITE_ITEMS_MAX };
     let mut orphans = ctx.store.load_running(&query).await?;
     if !orphans.is_empty() {
@@ -123,7 +123,7 @@ impl Watch {
 }
 
 /// Ends attempts whose runner is gone.
-async fn end(ctx: &Context, gone: Vec<RunningAttempt>, now: Timestamp, done: &mpsc::Sender<Vec<Finished>>) {
+async fn end(ctx: &Context, gone: Vec<RunningAttempt>, now: Timestamp, done: &Outcomes) {
     if gone.is_empty() {
         return;
     }
@@ -133,7 +133,7 @@ async fn end(ctx: &Context, gone: Vec<RunningAttempt>, now: Timestamp, done: &mp
         let outcome = lost(&attempt, now);
         Finished::of(attempt, outcome, now)
     });
-    let _ = done.send(finished.collect()).await;
+    done.send(finished.collect()).await;
 }
 
 /// How an attempt ended that nobody runs any more.

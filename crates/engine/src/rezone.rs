@@ -10,21 +10,21 @@ use campanile_model::fault::{Bug, planted};
 use campanile_model::job::version::{self, Change};
 use campanile_model::job::{Job, JobState};
 use campanile_model::schedule::{Schedule, zone_database_version};
-use campanile_model::store::{JobQuery, JobWrite};
+use campanile_model::store::{JobQuery, JobWrite, ZoneDatabase};
 use campanile_model::{Result, Timestamp, limits};
 
 /// Recomputes cursors if the store's were computed with another zone database. Returns how many jobs moved.
 pub async fn run(ctx: &Context) -> Result<usize> {
     let ours = zone_database_version();
-    let status = ctx.store.status().await?;
+    let noted = noted(ctx).await?;
     // balrog#1095: the instant is kept, though the zone has other rules now.
-    if status.zone_database == ours || planted(Bug("old-zone-rules")) {
+    if noted.as_deref() == Some(ours) || planted(Bug("old-zone-rules")) {
         return Ok(0);
     }
     let mut moved = 0;
     let mut after = None;
-    // A new store has nothing to recompute, but gets its mark.
-    let mut has_more = status.jobs > 0;
+    // A new store has nothing to recompute, but gets its mark. One that has jobs and no mark is not believed.
+    let mut has_more = noted.is_some() || ctx.store.status().await?.jobs > 0;
     while has_more {
         let query =
             JobQuery { after, limit: limits::PAGE_ITEMS_MAX, state: Some(JobState::Active), ..JobQuery::default() };
@@ -42,9 +42,16 @@ pub async fn run(ctx: &Context) -> Result<usize> {
         persist(ctx, "rezone", || ctx.store.put_jobs(writes.clone())).await?;
         has_more = page.has_more;
     }
-    persist(ctx, "mark the zone database", || ctx.store.mark_zone_database(ours)).await?;
-    tracing::info!(from = status.zone_database, to = ours, moved, "zone database noted");
+    let mark = ZoneDatabase { version: ours.to_owned() };
+    persist(ctx, "mark the zone database", || ctx.store.put_record(mark.clone().into(), None)).await?;
+    tracing::info!(from = noted, to = ours, moved, "zone database noted");
     Ok(moved)
+}
+
+/// The zone database that the cursors were computed with; none in a new store.
+pub async fn noted(ctx: &Context) -> Result<Option<String>> {
+    let Some(stored) = ctx.store.get_record(&ZoneDatabase::key()).await? else { return Ok(None) };
+    Ok(Some(stored.into_inner::<ZoneDatabase>()?.version))
 }
 
 /// The write that moves a job's next fire, and where to, if the rules of today put it elsewhere. Fires that are due already stay due.

@@ -108,7 +108,11 @@ pub async fn why(ctx: &Context, tenant: TenantId, key: &JobKey, at: Timestamp, r
         return Ok(answer);
     }
     let skips = ctx.store.list_skips(tenant, job.id, Some((at, at)), 1).await?;
-    if let Some(skip) = skips.into_iter().next().filter(|_| fire.is_some()) {
+    if fire.is_some() && skips.pruned.contains(&at) {
+        no_longer_kept(&mut answer, "it had an execution, which is no longer kept".into());
+        return Ok(answer);
+    }
+    if let Some(skip) = skips.items.into_iter().next().filter(|_| fire.is_some()) {
         explain_skip(job, &mut answer, skip);
         return Ok(answer);
     }
@@ -176,7 +180,7 @@ async fn explain_execution(ctx: &Context, job: &Job, answer: &mut Why, execution
             answer.verdict = Verdict::Running;
             let worker = execution.worker.as_deref().unwrap_or("nobody");
             answer.evidence.push(format!("attempt {} is running on {worker}", execution.attempt));
-            if let Some(progress) = ctx.store.progress(job.tenant, execution.id).await? {
+            if let Some(progress) = ctx.store.reports(job.tenant, execution.id, 0, 0).await?.progress {
                 if let Some(fraction) = progress.fraction {
                     answer.evidence.push(format!("progress {:.0} %, told at {}", fraction * 100.0, progress.at));
                 }
@@ -347,6 +351,11 @@ fn explain_skip(job: &Job, answer: &mut Why, skip: Skip) {
     answer.skip = Some(skip);
 }
 
+fn no_longer_kept(answer: &mut Why, evidence: String) {
+    answer.verdict = Verdict::NoLongerKept;
+    answer.evidence.push(evidence);
+}
+
 /// No execution, no skip: then the schedule of that time says it.
 fn explain_nothing(ctx: &Context, version: &JobVersion, answer: &mut Why, fire: Option<Timestamp>, ready: bool) {
     let (now, at) = (ctx.clock.now(), answer.at);
@@ -360,9 +369,8 @@ fn explain_nothing(ctx: &Context, version: &JobVersion, answer: &mut Why, fire: 
         return not_due(format!("the job was created at {}", job.created_at));
     }
     if job.version > 1 && at <= job.effective_at {
-        answer.verdict = Verdict::NoLongerKept;
-        answer.evidence.push(format!("the version of that time is no longer kept; version {} came later", job.version));
-        return;
+        let evidence = format!("the version of that time is no longer kept; version {} came later", job.version);
+        return no_longer_kept(answer, evidence);
     }
     if job.state == JobState::Deleted {
         answer.reason = Some(Reason::JobDeleted);
@@ -381,20 +389,30 @@ fn explain_nothing(ctx: &Context, version: &JobVersion, answer: &mut Why, fire: 
     if window.starts_at.is_some_and(|start| fire < start) || window.ends_at.is_some_and(|end| fire > end) {
         return not_due("it lies outside the job's window".into());
     }
-    // What a version passes over is recorded; where that would still be kept and is not there, it was cut out, because it ran.
-    let is_cut = |is_recorded: bool| is_recorded && fire <= now && now.ms_since(fire) < ctx.retention.skips_ms;
-    let is_accounted_for = job.cursor.next_fire_at.is_none_or(|cursor| fire < cursor);
-    if Blackout::covers(&job.definition.blackouts, fire) && !is_cut(is_accounted_for) {
+    // What a version passes over is recorded. Where that is not there any more, nobody knows whether somebody made up for it.
+    let is_accounted_for = fire <= now && job.cursor.next_fire_at.is_none_or(|cursor| fire < cursor);
+    let is_paused = job.state == JobState::Paused && job.paused_until.is_none_or(|until| fire <= until);
+    // While a job is paused its blackouts are not recorded: what has come meanwhile is a matter of the pause.
+    if Blackout::covers(&job.definition.blackouts, fire) && !(is_paused && fire <= now) {
+        if is_accounted_for {
+            return no_longer_kept(answer, "a blackout covered it, and what became of that is no longer kept".into());
+        }
         answer.reason = Some(Reason::Blackout);
         answer.evidence.push("a blackout of the job covers it".into());
         answer.fixes.push(format!("campanile job edit {name} --blackout none"));
         return;
     }
-    let is_paused = job.state == JobState::Paused && job.paused_until.is_none_or(|until| fire <= until);
-    if is_paused && !is_cut(ended_at.is_some()) {
-        answer.reason = Some(Reason::Paused);
+    if is_paused {
         let until = ended_at.or(job.paused_until).map_or_else(String::new, |until| format!(", until {until}"));
-        answer.evidence.push(format!("the job was paused from {}{until}", job.effective_at));
+        let evidence = format!("the job was paused from {}{until}", job.effective_at);
+        if ended_at.is_some() && fire <= now {
+            return no_longer_kept(
+                answer,
+                format!("{evidence}; what became of the fires of that time is no longer kept"),
+            );
+        }
+        answer.reason = Some(Reason::Paused);
+        answer.evidence.push(evidence);
         if ended_at.is_none() {
             answer.fixes.push(format!("campanile job resume {name}"));
         }
@@ -427,8 +445,7 @@ fn explain_nothing(ctx: &Context, version: &JobVersion, answer: &mut Why, fire: 
         return not_due("the job had no further fires: max_fires was reached".into());
     }
     // Accounted for, and nothing left of it.
-    answer.verdict = Verdict::NoLongerKept;
-    answer.evidence.push("it had an execution, which is no longer kept".into());
+    no_longer_kept(answer, "it had an execution, which is no longer kept".into());
 }
 
 /// Whether a job had fired as often as it may before an instant. After a change nobody knows how often it had.

@@ -58,7 +58,7 @@ async fn shards_move_and_nothing_is_lost_or_doubled() {
     to_a.tell(half(true), &["node:a", "node:b"]);
     to_b.tell(half(false), &["node:a", "node:b"]);
     a.pass(3_000).await;
-    let owners: HashSet<String> = a.store.list_shards().await.unwrap().into_iter().map(|shard| shard.owner).collect();
+    let owners: HashSet<String> = a.store.status().await.unwrap().shards.into_iter().map(|shard| shard.owner).collect();
     assert_eq!(owners, HashSet::from(["node:a".to_owned(), "node:b".to_owned()]));
     assert!(b.metrics.fired.get() > 0, "the other half fires on the other node");
     // A job that is written on one node fires on the other.
@@ -91,7 +91,7 @@ async fn who_believes_wrongly_that_it_owns_is_refused_and_counted() {
     to_a.tell([], &["node:a", "node:b"]);
     a.pass(3_000).await;
     check(&a, &jobs).await;
-    let epochs: Vec<u64> = a.store.list_shards().await.unwrap().iter().map(|shard| shard.fence.epoch.0).collect();
+    let epochs: Vec<u64> = a.store.status().await.unwrap().shards.iter().map(|shard| shard.fence.epoch.0).collect();
     assert!(epochs.iter().all(|&epoch| epoch >= 2), "{epochs:?}");
 }
 

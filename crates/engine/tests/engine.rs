@@ -12,10 +12,11 @@ use campanile_model::lifecycle::State;
 use campanile_model::retry::{Backoff, RetryPolicy};
 use campanile_model::schedule::{DstFold, DstGap, Schedule};
 use campanile_model::shard;
-use campanile_model::store::{CursorMove, JobKey};
+use campanile_model::store::{CursorMove, JobKey, ZoneDatabase};
 use campanile_model::{Kind, Timestamp, limits};
 use rig::{HANG, Rig, TENANT, draft, every, with};
 use std::collections::HashSet;
+use std::sync::atomic::Ordering;
 
 fn failing(retryable: bool, pause_job: bool) -> Outcome {
     let error = AttemptError { kind: "http_503".into(), message: "no".into() };
@@ -118,7 +119,7 @@ async fn pause_stops_at_once_and_resume_goes_on_from_now() {
     rig.pass(2_200).await;
     let fires: Vec<Timestamp> = rig.seen().iter().map(|s| s.fire_at).collect();
     assert_eq!(fires, seconds(resumed_at, rig.now()), "no catch-up");
-    let skips = rig.store.list_skips(TENANT, job.id, None, 10).await.unwrap();
+    let skips = rig.store.list_skips(TENANT, job.id, None, 10).await.unwrap().items;
     assert!(skips.iter().any(|s| s.reason == Reason::Paused && s.to == resumed_at), "{skips:?}");
 }
 
@@ -234,7 +235,7 @@ async fn after_an_hour_of_absence_every_fire_has_an_outcome_by_its_policy() {
         let executions = rig.executions(job.id).await;
         let ran: HashSet<Timestamp> = executions.iter().map(|e| e.fire_at).collect();
         assert_eq!(ran.len(), executions.len());
-        let skips = rig.store.list_skips(TENANT, job.id, None, 100).await.unwrap();
+        let skips = rig.store.list_skips(TENANT, job.id, None, 100).await.unwrap().items;
         for at in &expected {
             let skipped = skips.iter().any(|s| (s.from..=s.to).contains(at));
             assert!(ran.contains(at) || skipped, "{mode:?}: nothing is known of {at}");
@@ -397,13 +398,15 @@ async fn a_new_zone_database_moves_the_jobs_whose_next_fire_it_changes() {
         .advance(fences.into(), vec![CursorMove { job: moved.id, version: 1, superseded: false, cursor }])
         .await
         .unwrap();
-    rig.store.mark_zone_database("an older one").await.unwrap();
+    let older = ZoneDatabase { version: "an older one".into() };
+    rig.store.put_record(older.clone().into(), None).await.unwrap();
     let rig = rig.restart(|_| Outcome::Succeeded { response: None }).await;
     let keys = [JobKey::Id(moved.id), JobKey::Id(stays.id)];
     let jobs: Vec<_> = rig.store.get_jobs(TENANT, &keys).await.unwrap().into_iter().flatten().collect();
     assert_eq!((jobs[0].cursor.next_fire_at, jobs[0].version), (right, 2));
     assert_eq!(jobs[1].version, 1);
-    assert_ne!(rig.store.status().await.unwrap().zone_database, "an older one");
+    let noted = rig.store.get_record(&ZoneDatabase::key()).await.unwrap().unwrap();
+    assert_ne!(noted.record, older.into());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -469,7 +472,7 @@ async fn everything_while_paused_is_accounted_for_whatever_is_changed_meanwhile(
     rig.handle.resume(TENANT, &key, Conditions::default()).await.unwrap();
     rig.pass(1_500).await;
     let ran: HashSet<Timestamp> = rig.executions(job.id).await.iter().map(|e| e.fire_at).collect();
-    let skips = rig.store.list_skips(TENANT, job.id, None, 100).await.unwrap();
+    let skips = rig.store.list_skips(TENANT, job.id, None, 100).await.unwrap().items;
     for at in seconds(start, rig.now()) {
         let skipped = skips.iter().any(|s| (s.from..=s.to).contains(&at));
         assert!(ran.contains(&at) || skipped, "nothing is known of {at}: {skips:?}");
@@ -569,4 +572,23 @@ async fn stopping_does_not_wait_for_attempts_for_ever_though_all_slots_are_taken
     let starts: HashSet<_> = seen.iter().map(|s| (s.execution, s.attempt)).collect();
     assert_eq!(starts.len(), seen.len());
     assert!(seen.len() > 48, "{}", seen.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_more_is_claimed_while_too_many_wait_to_begin() {
+    let rig = Rig::new().await;
+    rig.waiting.store(100_000, Ordering::Relaxed);
+    let mut jobs = Vec::new();
+    for n in 0..3 {
+        let at = rig.now().saturating_add_ms(1_000 * (n + 1));
+        jobs.push(rig.create(draft(&format!("job-{n}"), Schedule::At { at })).await);
+    }
+    // Who was in line before they waited gets one.
+    rig.pass(5_000).await;
+    assert_eq!(rig.seen().len(), 1);
+    let last = rig.executions(jobs[2].id).await;
+    assert_eq!(last[0].state, State::Pending, "it waits where its priority counts");
+    rig.waiting.store(0, Ordering::Relaxed);
+    rig.pass(1_000).await;
+    assert_eq!(rig.seen().len(), 3);
 }

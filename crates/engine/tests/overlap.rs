@@ -147,7 +147,7 @@ async fn missed_fires_are_coalesced_into_one_that_knows_since_when() {
     let executions = rig.executions(job.id).await;
     let first = executions.first().unwrap();
     assert_eq!(first.covers_from, Some(start.saturating_add_ms(60_000)));
-    let skips = rig.store.list_skips(TENANT, job.id, None, 10).await.unwrap();
+    let skips = rig.store.list_skips(TENANT, job.id, None, 10).await.unwrap().items;
     assert!(skips.iter().any(|skip| skip.reason == Reason::MisfireCoalesced));
 }
 
@@ -181,7 +181,7 @@ async fn a_drip_slower_than_the_schedule_does_not_hold_it_up() {
     assert!(after.len() >= 8, "{} in 40 s", after.len());
     let late = after.iter().filter(|e| e.started_at.is_some_and(|at| at.ms_since(e.fire_at) > 500)).count();
     assert_eq!(late, 0, "what comes due after the outage is on time");
-    let skips = rig.store.list_skips(TENANT, job.id, None, 100).await.unwrap();
+    let skips = rig.store.list_skips(TENANT, job.id, None, 100).await.unwrap().items;
     assert!(skips.iter().all(|skip| skip.to < back), "and none of it is skipped");
 }
 
@@ -214,7 +214,7 @@ async fn a_blackout_skips_with_its_reason() {
     rig.pass(5_100).await;
     let ran = rig.executions(job.id).await.iter().filter(|e| e.state == State::Succeeded).count();
     assert_eq!(ran, 3);
-    let skips = rig.store.list_skips(TENANT, job.id, None, 10).await.unwrap();
+    let skips = rig.store.list_skips(TENANT, job.id, None, 10).await.unwrap().items;
     let blackout: Vec<_> = skips.iter().filter(|skip| skip.reason == Reason::Blackout).collect();
     assert_eq!(blackout.len(), 1, "one row, however many fires");
     assert_eq!((blackout[0].from, blackout[0].to), (from, to.saturating_add_ms(-1)));

@@ -68,6 +68,13 @@ async fn not_due_paused_and_blackout() {
     check(&rig, &job, at, Verdict::DidNotRun, Some(Reason::Blackout)).await;
     rig.pass(2_000).await;
     check(&rig, &job, at, Verdict::DidNotRun, Some(Reason::Blackout)).await;
+    // In a pause that is not over, nobody records blackouts.
+    let at = next_second(&rig);
+    let blackouts = vec![Blackout { from: at, to: at.saturating_add_ms(1) }];
+    let job = rig.create(with(draft("both", every(1_000)), |d| d.blackouts = blackouts.into())).await;
+    rig.handle.pause(TENANT, &JobKey::Id(job.id), None, Conditions::default()).await.unwrap();
+    rig.pass(2_000).await;
+    check(&rig, &job, at, Verdict::DidNotRun, Some(Reason::Paused)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -231,6 +238,47 @@ async fn what_was_pruned_is_no_longer_kept_and_not_skipped() {
     nothing.versions_ms = 0;
     while rig.store.prune(&nothing, rig.now(), 100).await.unwrap().more {}
     check(&rig, &job, ran, Verdict::NoLongerKept, None).await;
+}
+
+/// Somebody fills an instant of a pause that is not over, and retention deletes the run before the pause ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_filled_in_during_a_pause_is_no_longer_kept_and_not_paused() {
+    let rig = Rig::new().await;
+    let job = rig.create(draft("filled", every(1_000))).await;
+    let key = JobKey::Id(job.id);
+    rig.handle.pause(TENANT, &key, None, Conditions::default()).await.unwrap();
+    let (filled, skipped) = (next_second(&rig), next_second(&rig).saturating_add_ms(1_000));
+    rig.pass(3_500).await;
+    let spec = BackfillSpec {
+        job: job.id.to_string(),
+        from_ms: filled.millis(),
+        to_ms: filled.millis() + 1,
+        reprocess: Reprocess::None,
+        terms: Terms::default(),
+    };
+    rig.handle.backfill(TENANT, spec.clone()).await.unwrap();
+    rig.pass(20_000).await;
+    check(&rig, &job, filled, Verdict::Ran, None).await;
+    let states = State::ALL.map(|state| Keep { state, age_ms: Some(0), count: None }).to_vec();
+    let kept = u64::MAX;
+    let mut nothing = Retention { states, rollups_ms: kept, deliveries_ms: kept, skips_ms: kept, versions_ms: kept };
+    while rig.store.prune(&nothing, rig.now(), 100).await.unwrap().more {}
+    let is_told = async || {
+        check(&rig, &job, filled, Verdict::NoLongerKept, None).await;
+        check(&rig, &job, skipped, Verdict::DidNotRun, Some(Reason::Paused)).await;
+        let plan = rig.handle.preview_backfill(TENANT, &spec).await.unwrap();
+        assert_eq!((plan.fires, plan.starts), (1, 0), "it ran, and is not made up for again");
+    };
+    is_told().await;
+    rig.handle.resume(TENANT, &key, Conditions::default()).await.unwrap();
+    is_told().await;
+    // When the skip is gone as well, nobody knows of either of them.
+    nothing.skips_ms = 0;
+    rig.pass(2_000).await;
+    while rig.store.prune(&nothing, rig.now(), 100).await.unwrap().more {}
+    for at in [filled, skipped] {
+        check(&rig, &job, at, Verdict::NoLongerKept, None).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

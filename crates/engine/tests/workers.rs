@@ -171,7 +171,7 @@ async fn checkpoints_reach_the_next_attempt_and_logs_are_kept() {
     rig.finish(&pulled, failed(true)).await;
     rig.pass(200).await;
     assert_eq!(rig.pull_one("w-2").await.granted.checkpoint.as_deref(), Some(r#"{"row":7}"#));
-    let logs = rig.store.list_logs(TENANT, execution, 0, 10).await.unwrap();
+    let logs = rig.store.reports(TENANT, execution, 0, 10).await.unwrap().logs;
     assert_eq!(logs.into_iter().map(|(_, line)| line).collect::<Vec<_>>(), [line]);
 }
 

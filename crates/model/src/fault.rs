@@ -48,9 +48,9 @@ macro_rules! points {
 ///
 /// One durable step is missing: the correction of counters that have drifted, which only a bug makes happen.
 pub const POINTS: &[&str] = points! {
-    "put_jobs" "open_shards" "fire" "advance" "claim" "defer" "extend" "complete" "release" "cancel" "replay" "bury"
-    "prune" "put_operation" "put_capacity" "delete_capacity" "put_endpoint" "delete_endpoint" "settle_deliveries"
-    "replay_delivery" "break_watches" "mark_zone_database"
+    "put_jobs" "open_shards" "fire" "advance" "claim" "defer" "extend" "complete" "release" "cancel" "resolve_dead"
+    "prune" "put_operation" "put_capacity" "delete_capacity" "put_endpoint" "delete_endpoint" "put_zone_database"
+    "put_deliveries" "break_watches"
     ;
     "queue.publish.before" "queue.publish.after" "queue.take.before" "queue.take.after"
     "action.run.before" "action.run.after" "event.send.before" "event.send.after"

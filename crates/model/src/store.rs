@@ -1,7 +1,7 @@
 //! The contract of a store: the truth. Everything else can be rebuilt from it.
 //!
 //! It has four roles, a file each: `Jobs` (the catalogue), `Path` (what owners and runners do), `Reads` (what people read) and
-//! `Records` (small things that people write down). `Store` is all four.
+//! `Records` (small things that somebody writes down). `Store` is all four.
 //!
 //! Every write takes a batch and answers one verdict per item: losing a race is an answer, not an error. An answer comes
 //! only after the write is durable. An error means that nothing of the batch happened, unless its kind is

@@ -559,6 +559,18 @@ fn the_benchmarks_verify_what_they_measure() {
     let verified: Vec<&str> = pull["verified"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     assert!(verified.iter().all(|fact| fact.contains("3000 expected, 0 lost, 0 doubled, 0 early")), "{pull}");
     assert!(pull["results"].as_array().unwrap().iter().any(|row| row["metric"] == "pull / drain, median"), "{pull}");
+    assert!(pull["rate"].as_f64().unwrap() > 0.0 && pull["node_us"].as_f64().unwrap() > 0.0, "{pull}");
+    let webhook = ["bench", "webhook", "--jobs", "2000", "--repeat", "1", "-o", "json"];
+    let webhook = offline(&webhook).code(0).json();
+    let verified = webhook["verified"][0].as_str().unwrap();
+    assert!(verified.contains("2000 expected, 0 lost, 0 doubled, 0 early"), "{webhook}");
+    for figure in ["rate", "raw_rate", "ratio", "node_us", "wal_bytes"] {
+        assert!(webhook[figure].as_f64().unwrap() > 0.0, "{figure}: {webhook}");
+    }
+    let steady =
+        ["bench", "webhook", "--jobs", "100", "--rate", "200", "--seconds", "2", "--repeat", "1", "-o", "json"];
+    let steady = offline(&steady).code(0).json();
+    assert!(steady["verified"][0].as_str().unwrap().contains("400 expected, 0 lost"), "{steady}");
     let history = offline(&["bench", "history", "--executions", "5000", "-o", "json"]).code(0).json();
     assert!(
         history["verified"][0].as_str().unwrap().contains("5000 executions of 10 jobs, 100 of them dead"),

@@ -1,7 +1,8 @@
 //! Changes of jobs meet their instants, in the real binary: one node with its own store, and three nodes on PostgreSQL.
 //!
 //! The rules are in docs/concepts/jobs.md. Everything here is judged by what the API says of versions (since when each counts) and of
-//! executions, to the millisecond; nothing by how long something took.
+//! executions, to the millisecond; nothing by how long something took. Bugs that are planted in the binary show that each of these
+//! can fail (`cargo xtask zoo attempt-takes-the-newest`, `counts-from-the-caller`; by hand `newest-governs`, `change-takes-away`).
 
 #![allow(clippy::disallowed_methods, reason = "a test of the real thing lives in real time")]
 

@@ -70,7 +70,7 @@ async fn judge_job(world: &World, job: &Job, sink: &Sink, wrong: &mut Vec<String
         limit: ALL,
     };
     let executions = world.store.list_executions(&query).await.map(|page| page.items).unwrap_or_default();
-    let skips = world.store.list_skips(TENANT, job.id, None, ALL).await.unwrap_or_default();
+    let skips = world.store.list_skips(TENANT, job.id, None, ALL).await.unwrap_or_default().items;
     let versions =
         world.store.list_versions(TENANT, job.id, None, ALL).await.map(|page| page.items).unwrap_or_default();
     let mut history =

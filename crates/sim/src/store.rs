@@ -9,17 +9,17 @@ use crate::switch::Mode;
 use crate::world::World;
 use campanile_model::capacity::Count;
 use campanile_model::error::{Error, Kind, Result};
-use campanile_model::execution::{Attempt, Execution, LogLine, Progress};
+use campanile_model::execution::{Attempt, Execution};
 use campanile_model::ids::{EndpointId, ExecutionId, JobId, TenantId};
 use campanile_model::job::Job;
-use campanile_model::notify::{Broken, Delivery, Endpoint, Tried};
+use campanile_model::notify::{Broken, Delivery, Endpoint};
 use campanile_model::shard::{ShardFence, ShardId};
 use campanile_model::stats::{Rollup, StatsQuery};
 use campanile_model::store::{
     Answer, Applied, CallerKey, CancelBatch, CancelVerdict, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove,
-    DeadGroup, Deferral, DueQuery, ExecutionPage, ExecutionQuery, Expected, Extended, Extension, FireBatch,
-    FireVerdict, JobKey, JobQuery, JobVersion, JobWrite, Jobs, Page, Path, PlannedJob, Pruned, Pulse, Put, Reads,
-    Record, RecordKey, RecordQuery, Records, Replay, Retention, RunningAttempt, RunningQuery, ShardOwner, Skip,
+    DeadGroup, Deferral, DeliveryWrite, DueQuery, ExecutionPage, ExecutionQuery, Expected, Extended, Extension,
+    FireBatch, FireVerdict, JobKey, JobQuery, JobVersion, JobWrite, Jobs, Page, Path, PlannedJob, Pruned, Pulse, Put,
+    Reads, Record, RecordKey, RecordQuery, Records, Reports, Resolve, Retention, RunningAttempt, RunningQuery, Skips,
     StoreStatus, Stored, Verdicts, Waiting, WaitingQuery,
 };
 use campanile_model::time::Timestamp;
@@ -183,15 +183,6 @@ impl Jobs for SimStore {
     async fn recall(&self, tenant: TenantId, key: &CallerKey, now: Timestamp) -> Result<Option<(u128, Answer)>> {
         self.read("recall", self.world.store.recall(tenant, key, now)).await
     }
-
-    async fn load_resumable(&self, now: Timestamp, limit: usize) -> Result<Vec<Job>> {
-        self.read("load_resumable", self.world.store.load_resumable(now, limit)).await
-    }
-
-    async fn mark_zone_database(&self, version: &str) -> Result<()> {
-        let (s, version) = (self.world.store.clone(), version.to_owned());
-        self.write("mark_zone_database", async move { s.mark_zone_database(&version).await }, |_| {}).await
-    }
 }
 
 #[async_trait::async_trait]
@@ -272,20 +263,9 @@ impl Path for SimStore {
         self.write("cancel", async move { s.cancel(batch).await }, |_| {}).await
     }
 
-    async fn replay(&self, tenant: TenantId, replays: Vec<Replay>, now: Timestamp) -> Result<Verdicts<Applied>> {
+    async fn resolve_dead(&self, tenant: TenantId, dead: Vec<Resolve>, now: Timestamp) -> Result<Verdicts<Applied>> {
         let s = self.world.store.clone();
-        self.write("replay", async move { s.replay(tenant, replays, now).await }, |_| {}).await
-    }
-
-    async fn bury(
-        &self,
-        tenant: TenantId,
-        executions: Vec<ExecutionId>,
-        note: &str,
-        now: Timestamp,
-    ) -> Result<Vec<Applied>> {
-        let (s, note) = (self.world.store.clone(), note.to_owned());
-        self.write("bury", async move { s.bury(tenant, executions, &note, now).await }, |_| {}).await
+        self.write("resolve_dead", async move { s.resolve_dead(tenant, dead, now).await }, |_| {}).await
     }
 
     async fn break_watches(&self, now: Timestamp, limit: usize) -> Result<Vec<Broken>> {
@@ -302,14 +282,9 @@ impl Path for SimStore {
         self.read("load_deliveries", self.world.store.load_deliveries(now, except, limit)).await
     }
 
-    async fn settle_deliveries(&self, tried: Vec<Tried>) -> Result<()> {
+    async fn put_deliveries(&self, writes: Vec<DeliveryWrite>) -> Result<Vec<bool>> {
         let s = self.world.store.clone();
-        self.write("settle_deliveries", async move { s.settle_deliveries(tried).await }, |_| {}).await
-    }
-
-    async fn replay_delivery(&self, tenant: TenantId, endpoint: EndpointId, seq: u64, now: Timestamp) -> Result<bool> {
-        let s = self.world.store.clone();
-        self.write("replay_delivery", async move { s.replay_delivery(tenant, endpoint, seq, now).await }, |_| {}).await
+        self.write("put_deliveries", async move { s.put_deliveries(writes).await }, |_| {}).await
     }
 
     async fn prune(&self, retention: &Retention, now: Timestamp, limit: usize) -> Result<Pruned> {
@@ -355,18 +330,8 @@ impl Reads for SimStore {
         self.read("list_attempts", self.world.store.list_attempts(tenant, execution)).await
     }
 
-    async fn progress(&self, tenant: TenantId, execution: ExecutionId) -> Result<Option<Progress>> {
-        self.read("progress", self.world.store.progress(tenant, execution)).await
-    }
-
-    async fn list_logs(
-        &self,
-        tenant: TenantId,
-        execution: ExecutionId,
-        after: u64,
-        limit: usize,
-    ) -> Result<Vec<(u64, LogLine)>> {
-        self.read("list_logs", self.world.store.list_logs(tenant, execution, after, limit)).await
+    async fn reports(&self, tenant: TenantId, execution: ExecutionId, after: u64, limit: usize) -> Result<Reports> {
+        self.read("reports", self.world.store.reports(tenant, execution, after, limit)).await
     }
 
     async fn list_skips(
@@ -375,7 +340,7 @@ impl Reads for SimStore {
         job: JobId,
         within: Option<(Timestamp, Timestamp)>,
         limit: usize,
-    ) -> Result<Vec<Skip>> {
+    ) -> Result<Skips> {
         self.read("list_skips", self.world.store.list_skips(tenant, job, within, limit)).await
     }
 
@@ -399,10 +364,6 @@ impl Reads for SimStore {
         limit: usize,
     ) -> Result<Page<Delivery>> {
         self.read("list_deliveries", self.world.store.list_deliveries(tenant, endpoint, before, limit)).await
-    }
-
-    async fn list_shards(&self) -> Result<Vec<ShardOwner>> {
-        self.read("list_shards", self.world.store.list_shards()).await
     }
 
     async fn status(&self) -> Result<StoreStatus> {

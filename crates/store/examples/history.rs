@@ -13,7 +13,8 @@ use campanile_model::lifecycle::{Event, State};
 use campanile_model::limits::WRITE_ITEMS_MAX;
 use campanile_model::shard;
 use campanile_model::store::{
-    Claimed, Completion, ExecutionQuery, Fire, FireBatch, Jobs, Keep, Path as _, Reads, Retention, WaitingQuery,
+    Claimed, Completion, ExecutionQuery, Fire, FireBatch, Jobs, Keep, Path as _, Reads, Records, Retention,
+    WaitingQuery, ZoneDatabase,
 };
 use campanile_model::{TenantId, Timestamp};
 use campanile_store::sqlite::{Options, SqliteStore};
@@ -227,7 +228,7 @@ async fn upkeep(store: &SqliteStore, executions: usize, jobs: usize) -> Result<(
         let call = Instant::now();
         let write = async {
             let begun = Instant::now();
-            store.mark_zone_database("measured").await.map(|()| begun.elapsed())
+            store.put_record(ZoneDatabase { version: "measured".into() }.into(), None).await.map(|_| begun.elapsed())
         };
         let (one, write) = tokio::join!(store.prune(&retention, now, 500), write);
         let one = one?;

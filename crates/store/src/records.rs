@@ -11,7 +11,7 @@ use campanile_model::fault::Step;
 use campanile_model::ids::{EndpointId, JobId, OperationId};
 use campanile_model::notify::{Endpoint, EventKind};
 use campanile_model::operation::{Operation, OperationKind, OperationState};
-use campanile_model::store::{Record, RecordKey, RecordKind, RecordQuery};
+use campanile_model::store::{Record, RecordKey, RecordKind, RecordQuery, ZoneDatabase};
 use campanile_model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +31,7 @@ impl Row {
         let (slots, paused, events) = match record {
             Record::Limits(limits) => (limits.slots, limits.paused, 0),
             Record::Endpoint(endpoint) => (None, endpoint.paused, mask(&endpoint.events)),
-            Record::Operation(_) => (None, false, 0),
+            Record::Operation(_) | Record::ZoneDatabase(_) => (None, false, 0),
         };
         Ok(Self { key: record.key(), body: encode(record)?, slots, paused, events, at_work: record.is_at_work() })
     }
@@ -57,15 +57,16 @@ pub(crate) fn put_step(kind: RecordKind) -> Step {
         RecordKind::Pool | RecordKind::Target => Step("put_capacity"),
         RecordKind::Endpoint => Step("put_endpoint"),
         RecordKind::Operation => Step("put_operation"),
+        RecordKind::ZoneDatabase => Step("put_zone_database"),
     }
 }
 
-/// The step of a deletion of this kind. Nobody deletes operations.
+/// The step of a deletion of this kind. Nobody deletes the others.
 pub(crate) fn delete_step(kind: RecordKind) -> Step {
     match kind {
         RecordKind::Pool | RecordKind::Target => Step("delete_capacity"),
         RecordKind::Endpoint => Step("delete_endpoint"),
-        RecordKind::Operation => Step::NONE,
+        RecordKind::Operation | RecordKind::ZoneDatabase => Step::NONE,
     }
 }
 
@@ -98,6 +99,11 @@ struct Work {
     updated_at: i64,
 }
 
+#[derive(Serialize, Deserialize)]
+struct Zones {
+    version: String,
+}
+
 fn encode(record: &Record) -> Result<String> {
     let text = match record {
         Record::Limits(limits) => serde_json::to_string(&Limits {
@@ -123,6 +129,7 @@ fn encode(record: &Record) -> Result<String> {
             created_at: operation.created_at.millis(),
             updated_at: operation.updated_at.millis(),
         }),
+        Record::ZoneDatabase(zones) => serde_json::to_string(&Zones { version: zones.version.clone() }),
     };
     text.map_err(|error| Error::new(Kind::Bug, format!("a record cannot be written: {error}")))
 }
@@ -135,6 +142,7 @@ pub(crate) fn decode(key: RecordKey, body: &str) -> Result<Record> {
         RecordKind::Target => limits(Scope::Target, &key, body),
         RecordKind::Endpoint => endpoint(&key, body),
         RecordKind::Operation => operation(&key, body),
+        RecordKind::ZoneDatabase => zone_database(body),
     };
     record.ok_or_else(unreadable)
 }
@@ -182,4 +190,9 @@ fn operation(key: &RecordKey, body: &str) -> Option<Record> {
         created_at: Timestamp::from_millis(body.created_at),
         updated_at: Timestamp::from_millis(body.updated_at),
     }))
+}
+
+fn zone_database(body: &str) -> Option<Record> {
+    let body: Zones = serde_json::from_str(body).ok()?;
+    Some(Record::ZoneDatabase(ZoneDatabase { version: body.version }))
 }

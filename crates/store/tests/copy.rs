@@ -2,7 +2,7 @@
 
 use campanile_model::error::Kind;
 use campanile_model::shard;
-use campanile_model::store::{Jobs, Path as _};
+use campanile_model::store::{Jobs, Path as _, Records, ZoneDatabase};
 use campanile_pg::Pool;
 use campanile_store::copy::{Doing, Progress, Report, copy, plan, unmark};
 use campanile_store::postgres::{Options, PostgresStore};
@@ -39,7 +39,7 @@ impl Rig {
         let store = SqliteStore::open(&sqlite::Options::new(&self.path)).unwrap();
         store.open_shards(&shard::all().collect::<Vec<_>>(), "node:test-1").await.unwrap();
         store.put_jobs(jobs.map(|n| g::create(&g::job(n))).collect()).await.unwrap();
-        store.mark_zone_database("2026a").await.unwrap();
+        store.put_record(ZoneDatabase { version: "2026a".into() }.into(), None).await.unwrap();
     }
 
     /// Rows in every table, whatever its columns are.
@@ -159,7 +159,7 @@ async fn everything_arrives_and_twice_is_once() {
     assert_eq!(rig.number("SELECT count(*) FROM jobs WHERE shard NOT BETWEEN 0 AND 255").await, 0);
     assert_eq!(rig.number("SELECT count(DISTINCT shard) FROM jobs").await.min(50), 50);
     assert!(rig.number("SELECT nextval(pg_get_serial_sequence('outbox', 'seq'))").await > 1_299);
-    for (key, value) in [("zone_database", "2026a"), ("webhook_secret", "whsec_x")] {
+    for (key, value) in [("webhook_secret", "whsec_x")] {
         let found = rig.pool().query("SELECT value FROM meta WHERE key = $1", &[&key]).await.unwrap();
         assert_eq!(found[0].get::<_, &str>(0), value);
     }

@@ -77,7 +77,7 @@ async fn left(store: &dyn Store) -> (Vec<Option<Job>>, Vec<Vec<Job>>, Vec<Vec<Sk
         let query = JobQuery { tenant: Some(tenant), limit: 1_000, ..JobQuery::default() };
         lists.push(store.list_jobs(&query).await.unwrap().items);
         for n in JOBS {
-            skips.push(store.list_skips(tenant, g::job(n).id, None, 1_000).await.unwrap());
+            skips.push(store.list_skips(tenant, g::job(n).id, None, 1_000).await.unwrap().items);
             versions.extend(store.list_versions(tenant, g::job(n).id, None, 1_000).await.unwrap().items);
         }
     }

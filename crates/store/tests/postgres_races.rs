@@ -13,7 +13,8 @@ use campanile_model::lifecycle::{Event, State};
 use campanile_model::notify::Expectation;
 use campanile_model::overlap::Overlap;
 use campanile_model::store::{
-    CancelBatch, Claimed, Completion, ExecutionQuery, Fire, Granted, Replay, RunningQuery, Store, Waiting, WaitingQuery,
+    CancelBatch, Claimed, Completion, ExecutionQuery, Fire, Granted, Resolve, RunningQuery, Store, Waiting,
+    WaitingQuery,
 };
 use campanile_model::{ExecutionId, TenantId, Timestamp};
 use campanile_store::postgres::PostgresStore;
@@ -222,10 +223,17 @@ async fn the_dead_are_counted_right_across_nodes() {
             for _ in 0..60 {
                 let some: Vec<ExecutionId> = (0..6).map(|_| *dice.of(&ids)).collect();
                 match dice.below(8) {
-                    0 => drop(store.bury(TenantId::DEFAULT, some[..1].to_vec(), "gone", LATE).await.unwrap()),
+                    0 => drop(
+                        store
+                            .resolve_dead(TenantId::DEFAULT, g::discard(some[..1].to_vec(), "gone"), LATE)
+                            .await
+                            .unwrap()
+                            .verdicts,
+                    ),
                     1 | 2 => {
-                        let replays = some.iter().map(|&execution| Replay { execution, wake_at: DUE }).collect();
-                        store.replay(TenantId::DEFAULT, replays, LATE).await.unwrap();
+                        let replays =
+                            some.iter().map(|&execution| Resolve::Replay { execution, wake_at: DUE }).collect();
+                        store.resolve_dead(TenantId::DEFAULT, replays, LATE).await.unwrap();
                     }
                     _ => {
                         let rows = store.get_executions(TenantId::DEFAULT, &some).await.unwrap();

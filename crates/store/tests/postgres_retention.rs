@@ -2,15 +2,16 @@
 //! counters.
 
 use campanile_model::TenantId;
-use campanile_model::execution::{AttemptError, AttemptOutcome};
-use campanile_model::ids::ExecutionId;
+use campanile_model::execution::{AttemptError, AttemptOutcome, Reason};
+use campanile_model::ids::{ExecutionId, FireKind};
 use campanile_model::job::Job;
 use campanile_model::lifecycle::{Event, State};
 use campanile_model::schedule::Schedule;
 use campanile_model::shard::{self, ShardFence};
 use campanile_model::stats::{StatsQuery, Tally};
 use campanile_model::store::{
-    Applied, Claimed, Completion, FireBatch, FireVerdict, Jobs, Keep, Path, Pruned, Reads, Replay, Retention,
+    Applied, Claimed, Completion, Fire, FireBatch, FireVerdict, Jobs, Keep, Path, Pruned, Reads, Resolve, Retention,
+    Skip, Skips,
 };
 use campanile_model::time::Timestamp;
 use campanile_pg::{Options, Pool};
@@ -179,6 +180,37 @@ async fn a_day_that_is_over_is_dropped_whole() {
     assert_eq!(scene.prune(&retention, end.saturating_add_ms(1)).await, 0);
 }
 
+/// Rule 6 of versions, for executions that nobody looks at one by one.
+#[tokio::test]
+async fn what_ran_in_a_day_that_is_dropped_is_not_skipped() {
+    let scene = Scene::new().await;
+    let at = scene.yesterday(1_000);
+    let paused = g::job_with(9, |d| d.schedule = Schedule::None);
+    let mut write = g::create(&paused);
+    if let g::Change::Create { paused, .. } = &mut write.change {
+        *paused = true;
+    }
+    scene.store.put_jobs(vec![write]).await.unwrap();
+    let filled = Fire { kind: FireKind::Backfill, ..g::fire(&paused, at) };
+    let (tenant, covered) = (TenantId::DEFAULT, scene.jobs[0].id);
+    let (from, to) = (scene.yesterday(0), scene.yesterday(2_000));
+    let skip = Skip { tenant, job: covered, from, to, reason: Reason::MisfireCoalesced, recorded_at: to };
+    let (fences, fires) = (scene.fences.clone(), vec![filled.clone()]);
+    let batch = FireBatch { fences, fires, skips: vec![skip], now: scene.today, idempotency: None };
+    scene.store.fire(batch).await.unwrap();
+    let mut ids = scene.fire([at]).await;
+    ids.push(filled.dispatch.execution);
+    scene.succeed(&ids, at).await;
+    let pruned =
+        scene.store.prune(&keep_days(7, &[]), scene.today.saturating_add_ms(7 * DAY_MS + 1), 10).await.unwrap();
+    assert_eq!(pruned, Pruned { executions: 5, others: 0, more: true }, "all at once");
+    assert!(!scene.has_yesterday("executions").await);
+    let skips = async |job| scene.store.list_skips(tenant, job, Some((at, at)), 10).await.unwrap();
+    assert_eq!(skips(covered).await, Skips { items: vec![], pruned: vec![at] });
+    assert_eq!(skips(paused.id).await, Skips { items: vec![], pruned: vec![at] }, "its pause is not over");
+    assert_eq!(skips(scene.jobs[1].id).await, Skips::default(), "no skip will cover it");
+}
+
 #[tokio::test]
 async fn a_day_stays_as_long_as_something_of_it_must() {
     let scene = Scene::new().await;
@@ -226,8 +258,8 @@ async fn whoever_writes_to_a_day_that_is_dropped_loses_nothing() {
             let (scene, old, replayed) = (scene.clone(), old.clone(), replayed.clone());
             async move {
                 for slice in old.chunks(10) {
-                    let replays = slice.iter().map(|&execution| Replay { execution, wake_at: now }).collect();
-                    if let Ok(moved) = scene.store.replay(TenantId::DEFAULT, replays, now).await {
+                    let replays = slice.iter().map(|&execution| Resolve::Replay { execution, wake_at: now }).collect();
+                    if let Ok(moved) = scene.store.resolve_dead(TenantId::DEFAULT, replays, now).await {
                         let done = moved.verdicts.iter().filter(|verdict| **verdict == Applied::Done).count();
                         replayed.fetch_add(done as u64, Ordering::Relaxed);
                     }

@@ -17,7 +17,7 @@ use campanile_model::retry::{Backoff, RetryPolicy};
 use campanile_model::schedule::{DstFold, DstGap, HashSeed, Plan, Schedule};
 use campanile_model::store::{
     Answer, AttemptFence, CallerKey, CancelBatch, CancelTarget, Claim, Completion, CompletionOf, Extension, Fire,
-    Granted, JobWrite, Keyed, Lease,
+    Granted, JobWrite, Keyed, Lease, Resolve,
 };
 use campanile_model::time::Timestamp;
 use proptest::prelude::*;
@@ -197,6 +197,11 @@ pub fn cancel(executions: &[ExecutionId], now: Timestamp) -> CancelBatch {
         grace_ms: None,
         idempotency: None,
     }
+}
+
+/// Dead executions that are given up.
+pub fn discard(executions: impl IntoIterator<Item = ExecutionId>, note: &str) -> Vec<Resolve> {
+    executions.into_iter().map(|execution| Resolve::Discard { execution, note: note.into() }).collect()
 }
 
 /// Definitions with anything that a store must bring back: extremes, odd characters, empty and large texts. The names of two of them

@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(product("7 * 24 * 3_600_000"), Some(604_800_000));
         assert_eq!(with_unit("PAYLOAD_BYTES_MAX", 256 * 1024), "256 KiB");
         assert_eq!(with_unit("NAME_BYTES_MAX", 200), "200 bytes");
-        assert_eq!(with_unit("QUEUE_ITEMS_MAX", 4_000_000), "4,000,000");
+        assert_eq!(with_unit("QUEUE_ITEMS_MAX", 10_000_000), "10,000,000");
         assert_eq!(with_unit("SHARDS", 256), "256");
     }
 

@@ -77,6 +77,13 @@ fn views() -> Vec<View> {
                 .map(|state| (state.code(), state.as_str()))
                 .collect(),
         },
+        View {
+            name: "paused_jobs",
+            table: "jobs",
+            index: None,
+            walks: false,
+            states: vec![(JobState::Paused.code(), JobState::Paused.as_str())],
+        },
         // By endpoint, so that the backlog of one that is paused is never read through.
         deliveries("waiting_deliveries", ("outbox_waiting", "endpoint_id, next_at, seq", false), true),
         deliveries("ended_deliveries", ("outbox_ended", "at", false), false),

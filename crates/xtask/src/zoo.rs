@@ -124,7 +124,8 @@ fn attempt(
 ) -> Result<(), String> {
     let (bug, test) = (trial.row.bug, &trial.test);
     let program = binaries.find(test)?;
-    let log = folder.join(format!("{bug}.{}{}.log", test.target, if trial.with_bug { "" } else { ".without" }));
+    let name = format!("{bug}.{}.{}", test.target, test.test.replace("::", "."));
+    let log = folder.join(format!("{name}{}.log", if trial.with_bug { "" } else { ".without" }));
     let mut command = Command::new(program);
     // Nothing that somebody has set for a server of his, and nothing that makes a failing test write into the sources.
     for name in std::env::vars_os().map(|(name, _)| name) {

@@ -16,7 +16,7 @@ use campanile_model::notify::Expectation;
 use campanile_model::operation::Operation;
 use campanile_model::overlap::Overlap;
 use campanile_model::schedule::Plan;
-use campanile_model::store::{Applied, Fire, FireBatch, FireVerdict, Fired, JobKey, Replay, Waiting};
+use campanile_model::store::{Applied, Fire, FireBatch, FireVerdict, Fired, JobKey, Resolve, Waiting};
 use campanile_model::{Error, ExecutionId, FieldError, JobId, Kind, OperationId, Result, TenantId, Timestamp, limits};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -202,7 +202,7 @@ pub(super) async fn start(
         }
         last = fire_at;
         match (decide(&record, spec.reprocess), record.execution) {
-            (Todo::Replay, Some(execution)) => replays.push(Replay { execution: execution.id, wake_at: now }),
+            (Todo::Replay, Some(execution)) => replays.push(Resolve::Replay { execution: execution.id, wake_at: now }),
             (Todo::Again, _) => inserts.push(fire(&job, again_id(&job, fire_at, operation.id), fire_at, now)),
             (Todo::Fire, _) => {
                 inserts.push(fire(&job, ExecutionId::scheduled(job.tenant, job.id, fire_at), fire_at, now));
@@ -210,8 +210,8 @@ pub(super) async fn start(
             (Todo::Pass | Todo::Replay, _) => progress.passed_over += 1,
         }
     }
-    let ids: Vec<ExecutionId> = replays.iter().map(|replay| replay.execution).collect();
-    let moved = ctx.store.replay(operation.tenant, replays, now).await?;
+    let ids: Vec<ExecutionId> = replays.iter().map(Resolve::execution).collect();
+    let moved = ctx.store.resolve_dead(operation.tenant, replays, now).await?;
     note(progress, &ids, &moved.verdicts);
     dispatcher.send(moved.ready);
     insert(ctx, dispatcher, progress, inserts, now).await?;
@@ -260,8 +260,9 @@ async fn lookup(ctx: &Context, job: &Job, fires: &[Timestamp]) -> Result<Vec<Rec
     let skips = ctx.store.list_skips(job.tenant, job.id, Some((first, last)), limits::PAGE_ITEMS_MAX).await?;
     let kept_from = kept_from(ctx);
     let records = fires.iter().zip(executions).map(|(&at, execution)| {
-        let skipped = skips.iter().any(|skip| skip.from <= at && at <= skip.to);
-        Record { execution, never_ran: skipped || at < job.created_at || at >= kept_from }
+        let skipped = skips.items.iter().any(|skip| skip.from <= at && at <= skip.to);
+        let never_ran = skipped || at < job.created_at || at >= kept_from;
+        Record { execution, never_ran: never_ran && !skips.pruned.contains(&at) }
     });
     Ok(records.collect())
 }

@@ -7,7 +7,7 @@ use campanile_model::execution::Execution;
 use campanile_model::filter::Filter;
 use campanile_model::lifecycle::State;
 use campanile_model::operation::Operation;
-use campanile_model::store::{ExecutionPage, ExecutionQuery, Replay};
+use campanile_model::store::{ExecutionPage, ExecutionQuery, Resolve};
 use campanile_model::{Error, ExecutionId, FieldError, Result, TenantId, Timestamp, limits};
 use serde::{Deserialize, Serialize};
 
@@ -73,8 +73,8 @@ pub(super) async fn start(
         }
     };
     let now = ctx.clock.now();
-    let replays = chosen.iter().map(|&execution| Replay { execution, wake_at: now }).collect();
-    let moved = ctx.store.replay(operation.tenant, replays, now).await?;
+    let replays = chosen.iter().map(|&execution| Resolve::Replay { execution, wake_at: now }).collect();
+    let moved = ctx.store.resolve_dead(operation.tenant, replays, now).await?;
     note(progress, &chosen, &moved.verdicts);
     dispatcher.send(moved.ready);
     progress.exhausted = cursor.is_none();

@@ -29,6 +29,7 @@ use campanile_store::sqlite::{self, SqliteStore};
 use campanile_testkit::clock::ManualClock;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -51,6 +52,7 @@ type Script = Box<dyn Fn(&Work) -> Outcome + Send + Sync>;
 pub struct Scripted {
     clock: ManualClock,
     seen: Arc<Mutex<Vec<Seen>>>,
+    waiting: Arc<AtomicUsize>,
     script: Script,
 }
 
@@ -66,6 +68,10 @@ impl Action for Scripted {
 
     fn target(&self, _config: &str) -> String {
         "http://target".into()
+    }
+
+    fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
     }
 
     async fn run(&self, work: &Work) -> Outcome {
@@ -234,6 +240,8 @@ pub struct Rig {
     pub handle: Handle,
     pub metrics: Arc<Metrics>,
     pub letters: Arc<Letterbox>,
+    /// How many attempts the webhook says have not begun.
+    pub waiting: Arc<AtomicUsize>,
     service: Mutex<Option<Service>>,
     seen: Arc<Mutex<Vec<Seen>>>,
     dir: Arc<tempfile::TempDir>,
@@ -309,7 +317,8 @@ impl Rig {
     ) -> Self {
         let metrics = Arc::new(Metrics::default());
         let letters = Arc::new(Letterbox::default());
-        let scripted = Scripted { clock: clock.clone(), seen: seen.clone(), script };
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let scripted = Scripted { clock: clock.clone(), seen: seen.clone(), waiting: waiting.clone(), script };
         let ctx = Context {
             store: store.clone(),
             queue,
@@ -333,7 +342,8 @@ impl Rig {
         };
         let service = Service::start(ctx, Options { slots: 64, drain_ms: 0, ..Options::default() }).await.unwrap();
         let handle = service.handle();
-        let rig = Self { clock, store, handle, metrics, letters, service: Mutex::new(Some(service)), seen, dir };
+        let service = Mutex::new(Some(service));
+        let rig = Self { clock, store, handle, metrics, letters, waiting, service, seen, dir };
         rig.until("ready", || rig.handle.is_ready()).await;
         rig
     }

@@ -17,10 +17,6 @@ pub trait Jobs: Send + Sync + 'static {
     /// Reads what was answered under a key that has not expired, with the fingerprint of its request. The write itself looks
     /// again; this is for repetitions that would not get so far, because their first time has changed what they refer to.
     async fn recall(&self, tenant: TenantId, key: &CallerKey, now: Timestamp) -> Result<Option<(u128, Answer)>>;
-    /// Reads paused jobs whose pause ends at or before `now`, at most `limit`.
-    async fn load_resumable(&self, now: Timestamp, limit: usize) -> Result<Vec<Job>>;
-    /// Notes the version of the zone database that all cursors were computed with; `status` tells it.
-    async fn mark_zone_database(&self, version: &str) -> Result<()>;
 }
 
 /// A change of one job. The store says since when it counts, by its own clock in the transaction of the change, and what

@@ -62,16 +62,8 @@ pub trait Path: Send + Sync + 'static {
     /// Cancels executions and fires that have not come. An answer to remember is remembered with it, if every one of them
     /// is cancelled or asked to stop by this.
     async fn cancel(&self, batch: CancelBatch) -> Result<Verdicts<CancelVerdict>>;
-    /// Runs dead executions again; the attempts so far are kept.
-    async fn replay(&self, tenant: TenantId, replays: Vec<Replay>, now: Timestamp) -> Result<Verdicts<Applied>>;
-    /// Gives dead executions up (`Event::Bury`), with a note.
-    async fn bury(
-        &self,
-        tenant: TenantId,
-        executions: Vec<ExecutionId>,
-        note: &str,
-        now: Timestamp,
-    ) -> Result<Vec<Applied>>;
+    /// Takes executions out of the dead ones: runs them again, or gives them up.
+    async fn resolve_dead(&self, tenant: TenantId, dead: Vec<Resolve>, now: Timestamp) -> Result<Verdicts<Applied>>;
 
     // Notifications.
 
@@ -85,10 +77,8 @@ pub trait Path: Send + Sync + 'static {
         except: &[EndpointId],
         limit: usize,
     ) -> Result<Vec<(Delivery, Endpoint)>>;
-    /// Writes what became of tries.
-    async fn settle_deliveries(&self, tried: Vec<Tried>) -> Result<()>;
-    /// Has a delivery tried again from the start; says whether there is one.
-    async fn replay_delivery(&self, tenant: TenantId, endpoint: EndpointId, seq: u64, now: Timestamp) -> Result<bool>;
+    /// Writes what became of deliveries, or that they are tried again; says of each whether it was there.
+    async fn put_deliveries(&self, writes: Vec<DeliveryWrite>) -> Result<Vec<bool>>;
 
     // Upkeep.
 
@@ -110,7 +100,7 @@ pub struct Pulse {
     pub limits: u64,
     /// Leases of external workers have ended: `load_running`.
     pub expired: bool,
-    /// Pauses are over: `load_resumable`.
+    /// Pauses are over: `list_jobs`.
     pub resumable: bool,
     /// The instants of watches have come: `break_watches`.
     pub watches: bool,
@@ -575,13 +565,50 @@ pub enum CancelVerdict {
     Gone,
 }
 
-/// A dead execution to run again.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub struct Replay {
-    /// Which.
-    pub execution: ExecutionId,
-    /// When it may start.
-    pub wake_at: Timestamp,
+/// What is done about a dead execution.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Resolve {
+    /// It runs again (`Event::Replay`); the attempts so far are kept.
+    Replay {
+        /// Which.
+        execution: ExecutionId,
+        /// When it may start.
+        wake_at: Timestamp,
+    },
+    /// It is given up (`Event::Bury`).
+    Discard {
+        /// Which.
+        execution: ExecutionId,
+        /// Why, for people.
+        note: Arc<str>,
+    },
+}
+
+impl Resolve {
+    /// Which execution.
+    pub fn execution(&self) -> ExecutionId {
+        match self {
+            Resolve::Replay { execution, .. } | Resolve::Discard { execution, .. } => *execution,
+        }
+    }
+}
+
+/// A change of a delivery.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DeliveryWrite {
+    /// A try has ended. One that does not wait any more was settled by somebody else.
+    Tried(Tried),
+    /// It is tried again from the start, as long as its endpoint is there.
+    Replay {
+        /// Whose.
+        tenant: TenantId,
+        /// To which endpoint.
+        endpoint: EndpointId,
+        /// Which.
+        seq: u64,
+        /// Now.
+        now: Timestamp,
+    },
 }
 
 /// How long what is kept.

@@ -19,7 +19,7 @@ use crate::time::Timestamp;
 pub trait Reads: Send + Sync + 'static {
     /// Reads jobs by id or name. Deleted ones are found by id only.
     async fn get_jobs(&self, tenant: TenantId, keys: &[JobKey]) -> Result<Vec<Option<Job>>>;
-    /// Lists jobs that are not deleted, by name.
+    /// Lists jobs that are not deleted, by name, or by the end of their pause.
     async fn list_jobs(&self, query: &JobQuery) -> Result<Page<Job>>;
     /// Lists the versions of a job, newest first, before version `before`. The newest one is the job as it is now.
     async fn list_versions(
@@ -36,24 +36,16 @@ pub trait Reads: Send + Sync + 'static {
     async fn list_executions(&self, query: &ExecutionQuery) -> Result<ExecutionPage>;
     /// Lists the attempts of one execution, first one first; empty when there is none.
     async fn list_attempts(&self, tenant: TenantId, execution: ExecutionId) -> Result<Vec<Attempt>>;
-    /// What the running or last attempt told about itself.
-    async fn progress(&self, tenant: TenantId, execution: ExecutionId) -> Result<Option<Progress>>;
-    /// What an execution's attempts logged, in the order of arrival, after position `after`; with positions.
-    async fn list_logs(
-        &self,
-        tenant: TenantId,
-        execution: ExecutionId,
-        after: u64,
-        limit: usize,
-    ) -> Result<Vec<(u64, LogLine)>>;
-    /// Lists the skips of one job, newest first; only those that touch `[from, to]`, where that is given.
+    /// Reads what an execution's attempts reported about themselves; of the log what comes after position `after`.
+    async fn reports(&self, tenant: TenantId, execution: ExecutionId, after: u64, limit: usize) -> Result<Reports>;
+    /// Lists the skips of one job, newest first; only those that touch `[from, to]`, where that is given. What ran is in none.
     async fn list_skips(
         &self,
         tenant: TenantId,
         job: JobId,
         within: Option<(Timestamp, Timestamp)>,
         limit: usize,
-    ) -> Result<Vec<Skip>>;
+    ) -> Result<Skips>;
     /// Lists the groups of dead executions, most recently grown first.
     async fn dead_groups(&self, tenant: TenantId, limit: usize) -> Result<Vec<DeadGroup>>;
     /// How many executions are in which state, by pool; of one tenant or of all. Kept by the writes, not counted.
@@ -68,8 +60,6 @@ pub trait Reads: Send + Sync + 'static {
         before: Option<u64>,
         limit: usize,
     ) -> Result<Page<Delivery>>;
-    /// Reads who owns which shard, in their order; those that nobody has opened are missing.
-    async fn list_shards(&self) -> Result<Vec<ShardOwner>>;
     /// Facts for operators.
     async fn status(&self) -> Result<StoreStatus>;
 }
@@ -92,7 +82,7 @@ pub struct JobVersion {
     pub ended_at: Option<Timestamp>,
 }
 
-/// Which jobs to list, by name.
+/// Which jobs to list.
 #[derive(Clone, Debug, Default)]
 pub struct JobQuery {
     /// Whose; `None` is the default tenant.
@@ -107,6 +97,9 @@ pub struct JobQuery {
     pub tag: Option<String>,
     /// Only with names that start so.
     pub name_prefix: Option<String>,
+    /// Only paused ones whose pause ends at or before this: the earliest ends first, and of every tenant where none is named.
+    /// Goes with `tenant` and `limit` alone.
+    pub pause_ends_by: Option<Timestamp>,
 }
 
 /// Which executions to list, newest first.
@@ -137,6 +130,25 @@ pub struct ExecutionPage {
     pub items: Vec<Execution>,
     /// Where the next page starts (`ExecutionQuery::before`); `None` when there is none.
     pub next: Option<ExecutionId>,
+}
+
+/// What the attempts of an execution reported about themselves.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Reports {
+    /// By the running or last attempt.
+    pub progress: Option<Progress>,
+    /// What they logged, in the order of arrival; with positions.
+    pub logs: Vec<(u64, LogLine)>,
+}
+
+/// What a job passed over.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Skips {
+    /// The ranges.
+    pub items: Vec<Skip>,
+    /// Instants that ran, and whose executions are no longer kept, newest first: of those that the skips and pauses of the job
+    /// would cover. All others that are accounted for have run, too.
+    pub pruned: Vec<Timestamp>,
 }
 
 /// Dead executions that died of the same thing.
@@ -182,6 +194,6 @@ pub struct StoreStatus {
     pub bytes: u64,
     /// Live jobs.
     pub jobs: u64,
-    /// Version of the zone database that the cursors were computed with.
-    pub zone_database: String,
+    /// Who owns which shard, in their order; those that nobody has opened are missing.
+    pub shards: Vec<ShardOwner>,
 }

@@ -1,5 +1,5 @@
-//! Records: small things without rules of their own, which people write down and the engine goes by. Limits of pools and
-//! targets, endpoints for notifications, operations.
+//! Records: small things without rules of their own, which people or the engine write down and the engine goes by. Limits of
+//! pools and targets, endpoints for notifications, operations, the zone database of the cursors.
 //!
 //! A record is known by its kind, its tenant and its id, and has a version that grows with every write. A new kind needs a
 //! variant here and its encoding in the store crate; no verb and no table.
@@ -12,7 +12,7 @@ use crate::notify::Endpoint;
 use crate::operation::{Operation, OperationState};
 use std::ops::RangeInclusive;
 
-/// Small things that people write down.
+/// Small things that somebody writes down.
 #[async_trait::async_trait]
 pub trait Records: Send + Sync + 'static {
     /// Writes a record, if what is there is what the writer expects: `None` is whatever is there. Says whether it was.
@@ -36,12 +36,14 @@ pub enum RecordKind {
     Endpoint,
     /// A replay or backfill.
     Operation,
+    /// The zone database of the cursors.
+    ZoneDatabase,
 }
 
 impl RecordKind {
     /// All kinds, in the order of their codes.
-    pub const ALL: [RecordKind; 4] =
-        [RecordKind::Pool, RecordKind::Target, RecordKind::Endpoint, RecordKind::Operation];
+    pub const ALL: [RecordKind; 5] =
+        [RecordKind::Pool, RecordKind::Target, RecordKind::Endpoint, RecordKind::Operation, RecordKind::ZoneDatabase];
 
     /// The number used in the store; never reused.
     pub const fn code(self) -> u8 {
@@ -72,6 +74,22 @@ pub enum Record {
     Endpoint(Endpoint),
     /// A replay or backfill.
     Operation(Operation),
+    /// The zone database of the cursors.
+    ZoneDatabase(ZoneDatabase),
+}
+
+/// The zone database that the cursors of all jobs were computed with. There is one for the whole installation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ZoneDatabase {
+    /// Its version.
+    pub version: String,
+}
+
+impl ZoneDatabase {
+    /// What it is known by.
+    pub fn key() -> RecordKey {
+        RecordKey::new(RecordKind::ZoneDatabase, TenantId::DEFAULT, "")
+    }
 }
 
 /// Which record.
@@ -81,7 +99,8 @@ pub struct RecordKey {
     pub kind: RecordKind,
     /// Whose.
     pub tenant: TenantId,
-    /// The name of a pool or target; of an endpoint or operation the digits of its id (`to_digits`), which sort as it does.
+    /// The name of a pool or target; of an endpoint or operation the digits of its id (`to_digits`), which sort as it does; empty
+    /// where there is only one.
     pub id: String,
 }
 
@@ -103,6 +122,7 @@ impl Record {
             Record::Operation(operation) => {
                 RecordKey::new(RecordKind::Operation, operation.tenant, operation.id.to_digits())
             }
+            Record::ZoneDatabase(_) => ZoneDatabase::key(),
         }
     }
 
@@ -201,3 +221,4 @@ macro_rules! record {
 record!(Limits, Capacity);
 record!(Endpoint, Endpoint);
 record!(Operation, Operation);
+record!(ZoneDatabase, ZoneDatabase);

@@ -41,7 +41,7 @@ pub(super) async fn get_execution(State(app): State<App>, head: Head, Path(execu
         None => find(&app, id).await?,
     };
     let progress = match found.started_at {
-        Some(_) => app.reads.progress(app.tenant(), id).await?,
+        Some(_) => app.reads.reports(app.tenant(), id, 0, 0).await?.progress,
         None => None,
     };
     let progress = progress.as_ref().map(convert::progress);
@@ -82,7 +82,7 @@ pub(super) async fn list_logs(State(app): State<App>, head: Head, Path(execution
     let (after, limit) = (params.count("after")?.unwrap_or_default(), params.limit()?);
     let id = execution_id(&execution)?;
     find(&app, id).await?;
-    let mut lines = app.reads.list_logs(app.tenant(), id, after, limit + 1).await?;
+    let mut lines = app.reads.reports(app.tenant(), id, after, limit + 1).await?.logs;
     let has_more = lines.len() > limit;
     lines.truncate(limit);
     let next_after = lines.last().map_or(after, |(seq, _)| *seq);

@@ -43,7 +43,7 @@ pub(super) async fn status(State(app): State<App>, head: Head) -> Answer {
         schema: facts.store.schema,
         bytes: facts.store.bytes,
         jobs: facts.store.jobs,
-        zone_database: facts.store.zone_database,
+        zone_database: facts.store_zone_database,
     };
     let status = Status {
         version: VERSION.into(),

@@ -99,7 +99,7 @@ pub(super) async fn list_job_runs(State(app): State<App>, head: Head, Path(job):
 pub(super) async fn list_job_skips(State(app): State<App>, head: Head, Path(job): Path<String>) -> Answer {
     let limit = head.params(&["limit"])?.limit()?;
     let job = any_job(&app, &job).await?;
-    let mut skips = app.reads.list_skips(app.tenant(), job, None, limit + 1).await?;
+    let mut skips = app.reads.list_skips(app.tenant(), job, None, limit + 1).await?.items;
     let has_more = skips.len() > limit;
     skips.truncate(limit);
     let page = Page { data: skips.iter().map(convert::skip).collect(), has_more, next_cursor: None };

@@ -165,6 +165,7 @@ pub(super) async fn list_jobs(State(app): State<App>, head: Head) -> Answer {
             state,
             tag: tag.clone(),
             name_prefix: name_prefix.clone(),
+            pause_ends_by: None,
         };
         let chunk = app.reads.list_jobs(&query).await?;
         page.has_more = chunk.has_more && !chunk.items.is_empty();

@@ -44,6 +44,7 @@ pub(super) const TABLES: &[Table] = &[
     Table::new("progress", &["execution_id"]),
     Table::new("logs", &["execution_id", "seq"]),
     Table::new("skips", &["job_id", "to_at", "from_at", "reason"]),
+    Table::new("pruned_runs", &["job_id", "fire_at"]),
     Table::new("idempotency", &["tenant", "scope", "key"]),
     Table::new("counts", &["tenant", "pool", "state"]),
     Table::new("rollups", &["minute", "tenant", "pool", "target"]),

@@ -8,7 +8,7 @@ use campanile_model::ids::{ExecutionId, JobId, TenantId};
 use campanile_model::job::Firing;
 use campanile_model::lifecycle::{self, Event};
 use campanile_model::overlap::Overlap;
-use campanile_model::store::{Applied, Replay};
+use campanile_model::store::{Applied, Resolve};
 use campanile_model::time::Timestamp;
 use std::sync::Arc;
 
@@ -18,32 +18,47 @@ pub(crate) struct Newest {
     pub(crate) firing: Arc<Firing>,
 }
 
-/// Runs dead executions again. They take the newest version of their job; `newest` are those of jobs that are not deleted. The last attempt gets a row of its own,
-/// since the execution's row will hold the next one; and the retry policy counts from here.
-pub(crate) fn replay(
+/// Takes executions out of the dead ones. Those that run again take the newest version of their job; `newest` are those of jobs
+/// that are not deleted.
+pub(crate) fn resolve(
     set: &mut WorkingSet<'_>,
-    (tenant, replays, now): (TenantId, &[Replay], Timestamp),
+    (tenant, dead, now): (TenantId, &[Resolve], Timestamp),
     newest: &IdMap<JobId, Newest>,
 ) -> Result<Vec<Applied>> {
-    let mut verdicts = Vec::with_capacity(replays.len());
-    for replay in replays {
-        verdicts.push(match find(set, tenant, replay.execution, Event::Replay) {
-            Err(verdict) => verdict,
-            Ok(found) => match newest.get(&found.of.job) {
-                // Its job is deleted: there is nothing to run it by.
-                None => Applied::Stale { state: found.state },
-                Some(newest) => {
-                    run_again(set, replay, newest, now)?;
-                    Applied::Done
-                }
-            },
+    let mut verdicts = Vec::with_capacity(dead.len());
+    for one in dead {
+        verdicts.push(match one {
+            Resolve::Replay { execution, wake_at } => replay(set, (tenant, *execution, now), *wake_at, newest)?,
+            Resolve::Discard { execution, note } => discard(set, (tenant, *execution, now), note)?,
         });
     }
     Ok(verdicts)
 }
 
-fn run_again(set: &mut WorkingSet<'_>, replay: &Replay, newest: &Newest, now: Timestamp) -> Result<()> {
-    let (id, firing) = (replay.execution, &*newest.firing);
+fn replay(
+    set: &mut WorkingSet<'_>,
+    (tenant, id, now): (TenantId, ExecutionId, Timestamp),
+    wake_at: Timestamp,
+    newest: &IdMap<JobId, Newest>,
+) -> Result<Applied> {
+    let found = match find(set, tenant, id, Event::Replay) {
+        Ok(found) => found,
+        Err(verdict) => return Ok(verdict),
+    };
+    // Its job is deleted: there is nothing to run it by.
+    let Some(newest) = newest.get(&found.of.job) else { return Ok(Applied::Stale { state: found.state }) };
+    run_again(set, (id, wake_at), newest, now)?;
+    Ok(Applied::Done)
+}
+
+/// The last attempt gets a row of its own, since the execution's row will hold the next one; and the retry policy counts from here.
+fn run_again(
+    set: &mut WorkingSet<'_>,
+    (id, wake_at): (ExecutionId, Timestamp),
+    newest: &Newest,
+    now: Timestamp,
+) -> Result<()> {
+    let firing = &*newest.firing;
     let kept = set.at(id)?.newest_attempt();
     set.attempts.extend(kept);
     let record = leave(set, id, Event::Replay, now)?;
@@ -55,7 +70,7 @@ fn run_again(set: &mut WorkingSet<'_>, replay: &Replay, newest: &Newest, now: Ti
     // runs.
     record.of.overlap = if firing.overlap == Overlap::Allow { Overlap::Allow } else { Overlap::BufferAll };
     record.of.first_started_at = record.first_start();
-    (record.wake_at, record.attempts_from, record.losses) = (replay.wake_at, record.attempt, 0);
+    (record.wake_at, record.attempts_from, record.losses) = (wake_at, record.attempt, 0);
     (record.reason, record.finished_at, record.outcome, record.error) = (None, None, None, None);
     (record.cancel_requested_at, record.cancel_reason) = (None, None);
     record.touch(Shape::Whole);
@@ -68,25 +83,19 @@ fn run_again(set: &mut WorkingSet<'_>, replay: &Replay, newest: &Newest, now: Ti
     Ok(())
 }
 
-/// Gives dead executions up.
-pub(crate) fn bury(
+fn discard(
     set: &mut WorkingSet<'_>,
-    (tenant, executions, now): (TenantId, &[ExecutionId], Timestamp),
+    (tenant, id, now): (TenantId, ExecutionId, Timestamp),
     note: &str,
-) -> Result<Vec<Applied>> {
-    let mut verdicts = Vec::with_capacity(executions.len());
-    for &execution in executions {
-        if let Err(verdict) = find(set, tenant, execution, Event::Bury) {
-            verdicts.push(verdict);
-            continue;
-        }
-        // The instant at which its last attempt ended stays.
-        let record = leave(set, execution, Event::Bury, now)?;
-        (record.reason, record.note) = (Some(Reason::DiscardedByUser), Some(note.to_owned()));
-        record.touch(Shape::Whole);
-        verdicts.push(Applied::Done);
+) -> Result<Applied> {
+    if let Err(verdict) = find(set, tenant, id, Event::Bury) {
+        return Ok(verdict);
     }
-    Ok(verdicts)
+    // The instant at which its last attempt ended stays.
+    let record = leave(set, id, Event::Bury, now)?;
+    (record.reason, record.note) = (Some(Reason::DiscardedByUser), Some(note.to_owned()));
+    record.touch(Shape::Whole);
+    Ok(Applied::Done)
 }
 
 /// An execution that `event` may happen to, or the verdict.

@@ -61,6 +61,10 @@ pub(crate) fn apply(write: &JobWrite, there: Option<&Stored>, now: Timestamp) ->
             let job = create(write.id, write.tenant, resolved, *paused, now);
             Changed { job, superseded: Vec::new(), skips: Vec::new() }
         }
+        // Found here: a change counts from when its caller sent it, and not from when it is written.
+        (by, Some(stored)) if planted(Bug("counts-from-the-caller")) => {
+            change(&stored.job, stored.owed_from, by, now.saturating_add_ms(-100))
+        }
         (by, Some(stored)) => change(&stored.job, stored.owed_from, by, now),
         (_, None) => unreachable!("a job that is not there is not changed"),
     }

@@ -4,7 +4,7 @@
 use super::cancel::cancel;
 use super::claim::{claim, startable};
 use super::complete::{complete, may_start};
-use super::dead::{Newest, bury, replay};
+use super::dead::{Newest, resolve};
 use super::fire::{fire, newest};
 use super::pools::Pool;
 use super::record::{Record, Shape};
@@ -17,7 +17,7 @@ use campanile_model::lifecycle::{Event, State};
 use campanile_model::overlap::Overlap;
 use campanile_model::store::{
     Applied, AttemptFence, CancelBatch, CancelVerdict, Claimed, Completion, CompletionOf, Fire, FireBatch, Fired,
-    Granted, Replay,
+    Granted, Resolve,
 };
 use campanile_model::time::Timestamp;
 use campanile_testkit::generate as g;
@@ -234,15 +234,16 @@ fn the_dead_run_again_or_are_given_up() {
     let mut set = held_over(set);
     complete(&mut set, &died).unwrap();
     let mended = Newest { version: 3, firing: job.firing().into() };
-    let again = [Replay { execution: ids[0], wake_at: LATE }];
+    let again = [Resolve::Replay { execution: ids[0], wake_at: LATE }];
     let none = IdMap::default();
-    let refused = replay(&mut set, (job.tenant, &again, LATE), &none).unwrap();
+    let refused = resolve(&mut set, (job.tenant, &again, LATE), &none).unwrap();
     assert_eq!(refused, [Applied::Stale { state: State::Dead }], "its job is deleted");
     let newest = [(job.id, mended)].into_iter().collect();
-    assert_eq!(replay(&mut set, (job.tenant, &again, LATE), &newest).unwrap(), [Applied::Done]);
+    assert_eq!(resolve(&mut set, (job.tenant, &again, LATE), &newest).unwrap(), [Applied::Done]);
     assert_eq!((set.attempts.len(), set.ready.len()), (1, 1), "the old attempt is kept, and it waits");
     assert_eq!(set.get(ids[0]).unwrap().job_version, 3, "by the newest version");
-    let verdicts = bury(&mut set, (job.tenant, &ids, LATE), "no use").unwrap();
+    let given_up = g::discard(ids.iter().copied(), "no use");
+    let verdicts = resolve(&mut set, (job.tenant, &given_up, LATE), &none).unwrap();
     assert_eq!(verdicts, [Applied::Stale { state: State::Pending }, Applied::Done]);
     assert_eq!(set.get(ids[1]).unwrap().reason, Some(Reason::DiscardedByUser));
 }

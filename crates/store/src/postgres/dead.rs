@@ -10,23 +10,23 @@ use crate::core::set::{IdMap, WorkingSet};
 use crate::core::sums::Grown;
 use campanile_model::ids::{ExecutionId, JobId, TenantId};
 use campanile_model::job::JobState;
-use campanile_model::store::{Applied, Replay, Verdicts};
+use campanile_model::store::{Applied, Resolve, Verdicts};
 use campanile_model::time::Timestamp;
 use campanile_pg::{Done, Failure, Tx, Uuid};
 use std::collections::{BTreeMap, HashMap};
 
-/// Runs dead executions again.
-pub(super) async fn replay(
+/// Takes executions out of the dead ones.
+pub(super) async fn resolve(
     tx: &Tx<'_>,
     locks: Locks,
-    (tenant, replays, now): (TenantId, &[Replay], Timestamp),
+    (tenant, dead, now): (TenantId, &[Resolve], Timestamp),
 ) -> Done<Verdicts<Applied>> {
-    // They take the newest version of their job, so nobody changes it meanwhile.
+    // Those that run again take the newest version of their job, so nobody changes it meanwhile.
     load::share_jobs(tx, locks).await?;
     // A dead run is over: no turn is taken or given by this.
-    let mut set = load::load(tx, LockScope::Rows, replays.iter().map(|replay| replay.execution)).await?;
+    let mut set = load::load(tx, LockScope::Rows, dead.iter().map(Resolve::execution)).await?;
     let newest = load_newest(tx, &set).await?;
-    let verdicts = dead::replay(&mut set, (tenant, replays, now), &newest)?;
+    let verdicts = dead::resolve(&mut set, (tenant, dead, now), &newest)?;
     write::write(tx, set, verdicts).await
 }
 
@@ -46,20 +46,6 @@ async fn load_newest(tx: &Tx<'_>, set: &WorkingSet<'_>) -> Done<IdMap<JobId, New
         Ok((job, Newest { version, firing }))
     };
     rows.iter().map(read).collect()
-}
-
-/// Gives dead executions up.
-pub(super) async fn bury(
-    tx: &Tx<'_>,
-    tenant: TenantId,
-    executions: &[ExecutionId],
-    note: &str,
-    now: Timestamp,
-) -> Done<Vec<Applied>> {
-    let mut set = load::load(tx, LockScope::Rows, executions.iter().copied()).await?;
-    let verdicts = dead::bury(&mut set, (tenant, executions, now), note)?;
-    write::write_set(tx, set).await?;
-    Ok(verdicts)
 }
 
 /// Writes what a batch adds to groups.

@@ -5,9 +5,10 @@ use super::rows::{self, Columns};
 use super::write::column;
 use campanile_model::ids::{EndpointId, TenantId};
 use campanile_model::notify::{Delivery, DeliveryState, Endpoint, EventKind, Tried};
-use campanile_model::store::Page;
+use campanile_model::store::{DeliveryWrite, Page};
 use campanile_model::time::Timestamp;
 use campanile_pg::{Done, Pool, Tx, Uuid};
+use std::collections::HashSet;
 
 /// The state of deliveries that are not settled.
 const WAITING: i16 = DeliveryState::Waiting.code() as i16;
@@ -29,25 +30,51 @@ pub(super) async fn load(
     found.iter().map(both).collect()
 }
 
-/// Writes what became of tries. One that does not wait any more was settled by somebody else.
-pub(super) async fn settle(tx: &Tx<'_>, tried: &[Tried]) -> Done<()> {
+/// Writes what became of deliveries.
+pub(super) async fn put(tx: &Tx<'_>, writes: &[DeliveryWrite]) -> Done<Vec<bool>> {
+    let tried = writes.iter().filter_map(|write| match write {
+        DeliveryWrite::Tried(tried) => Some(tried),
+        DeliveryWrite::Replay { .. } => None,
+    });
+    let settled = settle(tx, tried.collect()).await?;
+    let mut put = Vec::with_capacity(writes.len());
+    for write in writes {
+        put.push(match write {
+            DeliveryWrite::Tried(tried) => settled.contains(&(tried.seq as i64)),
+            DeliveryWrite::Replay { tenant, endpoint, seq, now } => {
+                replay(tx, (*tenant, *endpoint), *seq, *now).await?
+            }
+        });
+    }
+    Ok(put)
+}
+
+async fn settle(tx: &Tx<'_>, mut tried: Vec<&Tried>) -> Done<HashSet<i64>> {
+    if tried.is_empty() {
+        return Ok(HashSet::new());
+    }
     // In their order, as everybody locks rows.
-    let mut tried: Vec<&Tried> = tried.iter().collect();
     tried.sort_by_key(|one| one.seq);
-    let sql = include_str!("sql/outbox/settle.sql");
-    tx.execute(
-        sql,
-        &[
-            &column(&tried, |one| one.seq as i64),
-            &WAITING,
-            &column(&tried, |one| i16::from(one.state.code())),
-            &column(&tried, |one| one.next_at.millis()),
-            &column(&tried, |one| one.status.map(i64::from)),
-            &column(&tried, |one| one.error.as_deref().map(rows::storable)),
-        ],
-    )
-    .await?;
-    Ok(())
+    let settled = tx
+        .query(
+            include_str!("sql/outbox/settle.sql"),
+            &[
+                &column(&tried, |one| one.seq as i64),
+                &WAITING,
+                &column(&tried, |one| i16::from(one.state.code())),
+                &column(&tried, |one| one.next_at.millis()),
+                &column(&tried, |one| one.status.map(i64::from)),
+                &column(&tried, |one| one.error.as_deref().map(rows::storable)),
+            ],
+        )
+        .await?;
+    Ok(settled.iter().map(|row| row.get(0)).collect())
+}
+
+async fn replay(tx: &Tx<'_>, (tenant, endpoint): (TenantId, EndpointId), seq: u64, now: Timestamp) -> Done<bool> {
+    let (seq, tenant, endpoint) = (seq as i64, i64::from(tenant.0), Uuid::from(endpoint));
+    let sql = include_str!("sql/outbox/replay.sql");
+    Ok(tx.execute(sql, &[&seq, &tenant, &endpoint, &WAITING, &now.millis()]).await? == 1)
 }
 
 /// Lists the deliveries to an endpoint, newest first.
@@ -63,19 +90,6 @@ pub(super) async fn list(
     let found = pool.query(include_str!("sql/outbox/list.sql"), &[&endpoint, &tenant, &before, &one_more]).await?;
     let items = found.iter().take(limit).map(|row| delivery(&mut Columns::of(row)));
     Ok(Page { items: items.collect::<Done<_>>()?, has_more: found.len() > limit })
-}
-
-/// Has a delivery tried again from the start, as long as its endpoint is there.
-pub(super) async fn replay(
-    tx: &Tx<'_>,
-    tenant: TenantId,
-    endpoint: EndpointId,
-    seq: u64,
-    now: Timestamp,
-) -> Done<bool> {
-    let (seq, tenant, endpoint) = (seq as i64, i64::from(tenant.0), Uuid::from(endpoint));
-    let sql = include_str!("sql/outbox/replay.sql");
-    Ok(tx.execute(sql, &[&seq, &tenant, &endpoint, &WAITING, &now.millis()]).await? == 1)
 }
 
 fn delivery(columns: &mut Columns<'_>) -> Done<Delivery> {

@@ -95,7 +95,17 @@ impl Writer {
     }
 
     async fn put(&self, writes: &[JobWrite]) -> Result<Vec<Put>> {
-        let batch = Batch { writes, lock: self.lock, bell: &self.bell, clock: &self.clock };
+        if jobs::are_new(writes) {
+            match self.write_batch(writes, false).await {
+                Err(error) if jobs::is_conflict(&error) => {}
+                verdicts => return verdicts,
+            }
+        }
+        self.write_batch(writes, true).await
+    }
+
+    async fn write_batch(&self, writes: &[JobWrite], check_conflicts: bool) -> Result<Vec<Put>> {
+        let batch = Batch { writes, lock: self.lock, bell: &self.bell, clock: &self.clock, check_conflicts };
         self.pool.write_step(Step("put_jobs"), &batch, |tx, batch| Box::pin(jobs::put(tx, batch))).await
     }
 }

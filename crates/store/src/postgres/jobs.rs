@@ -2,7 +2,8 @@
 //!
 //! Writes of jobs follow each other: each takes its numbers from the counter of changes first, and holds that row
 //! until it commits. So the order of the numbers is the order of commits, and whoever loads changes by number misses
-//! none; and what is judged is what is written. Therefore they are gathered (`gather`), and short.
+//! none; and what is judged is what is written. Therefore they are gathered (`gather`), and short. New jobs in bulk are copied
+//! in without looking first whether another has their id or name: nearly always none has, and the unique indexes tell.
 
 use super::due;
 use super::keys;
@@ -26,7 +27,9 @@ use campanile_model::store::{
 };
 use campanile_model::time::Timestamp;
 use campanile_pg::tokio_postgres::Row;
-use campanile_pg::tokio_postgres::types::ToSql;
+use campanile_pg::tokio_postgres::binary_copy::BinaryCopyInWriter;
+use campanile_pg::tokio_postgres::error::SqlState;
+use campanile_pg::tokio_postgres::types::{ToSql, Type};
 use campanile_pg::{Done, Failure, Pool, Tx, Uuid};
 use futures_util::future::try_join4;
 use futures_util::try_join;
@@ -47,10 +50,43 @@ pub(super) struct Batch<'w> {
     /// The channel that is rung.
     pub(super) bell: &'w str,
     pub(super) clock: &'w StoreClock,
+    /// Whether to look first for jobs that have the ids or names of new ones. If not, and one has, nothing is written, and the error
+    /// says so (`is_conflict`).
+    pub(super) check_conflicts: bool,
+}
+
+/// New rows from which on they are copied.
+const COPY_ROWS_MIN: usize = 64;
+/// The code of the error that means: somebody has the id or the name of a new job.
+const CONFLICT: &str = "job_conflict";
+
+/// Whether these are new jobs in bulk, which need not be looked for first.
+pub(super) fn are_new(writes: &[JobWrite]) -> bool {
+    let is_new = |write: &JobWrite| matches!(write.change, Change::Create { .. }) && write.keyed.is_none();
+    writes.len() >= COPY_ROWS_MIN && writes.iter().all(is_new)
+}
+
+/// Whether jobs were not written because another has the id or the name of one of them.
+pub(super) fn is_conflict(error: &Error) -> bool {
+    error.code() == CONFLICT
+}
+
+fn as_conflict(failure: Failure) -> Failure {
+    match &failure {
+        Failure::Sql(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => {
+            Error::new(Kind::Conflict, "a new job has the id or the name of another").with_code(CONFLICT).into()
+        }
+        _ => failure,
+    }
 }
 
 /// Changes jobs, each judged alone, in their order.
 pub(super) async fn put(tx: &Tx<'_>, batch: &Batch<'_>) -> Done<Vec<Put>> {
+    let written = change(tx, batch).await;
+    if batch.check_conflicts { written } else { written.map_err(as_conflict) }
+}
+
+async fn change(tx: &Tx<'_>, batch: &Batch<'_>) -> Done<Vec<Put>> {
     let Turn { first_seq, now, mut catalogue } = load(tx, batch).await?;
     let judge = |(at, write)| catalogue.judge(at, write, now);
     let verdicts: Vec<Put> = batch.writes.iter().enumerate().map(judge).collect();
@@ -119,6 +155,15 @@ async fn load<'w>(tx: &Tx<'_>, batch: &Batch<'w>) -> Done<Turn<'w>> {
         let told = async { Ok::<_, Failure>(tx.raw().query_one(&tell, &[&given]).await?) };
         try_join!(taken, held, told)
     };
+    let mut catalogue = Catalogue::new(storable);
+    if !batch.check_conflicts {
+        let (taken, (), told) = turn.await?;
+        return Ok(Turn {
+            first_seq: taken.get::<_, i64>(0) - count + 1,
+            now: Timestamp::from_millis(told.get(0)),
+            catalogue,
+        });
+    }
     let ids: Vec<Uuid> = column(writes, |write| write.id.into());
     let named: Vec<(TenantId, &str)> =
         writes.iter().filter_map(|write| Some((write.tenant, new_name(write)?))).collect();
@@ -133,7 +178,6 @@ async fn load<'w>(tx: &Tx<'_>, batch: &Batch<'w>) -> Done<Turn<'w>> {
         keys::stored(tx, &keys),
     )
     .await?;
-    let mut catalogue = Catalogue::new(storable);
     let mut texts = Texts::default();
     for row in &stored {
         let mut columns = Columns::of(row);
@@ -168,11 +212,65 @@ async fn write(tx: &Tx<'_>, first_seq: i64, last: &[Last<'_>], freed: Vec<JobId>
             return Err(Error::new(Kind::Bug, "jobs changed under their writer").into());
         }
     }
-    if !new.is_empty() {
+    if new.len() >= COPY_ROWS_MIN {
+        copy(tx, first_seq, &new).await?;
+    } else if !new.is_empty() {
         tx.execute(include_str!("sql/jobs/insert.sql"), &refs(&values(first_seq, &new)?)).await?;
     }
     Ok(())
 }
+
+/// Writes new rows as a stream, which costs half of what a statement with an array per column does.
+async fn copy(tx: &Tx<'_>, first_seq: i64, new: &[&Last<'_>]) -> Done<()> {
+    let statement = tx.prepare(include_str!("sql/jobs/copy.sql")).await?;
+    let writer = BinaryCopyInWriter::new(tx.raw().copy_in(&statement).await?, &COLUMNS);
+    let mut writer = std::pin::pin!(writer);
+    for last in new {
+        let job = last.job;
+        let tags = rows::encode_tags(&job.definition.tags);
+        let row: [&(dyn ToSql + Sync); COLUMNS.len()] = [
+            &Uuid::from(job.id),
+            &(shard_of(job.id).0 as i16),
+            &i64::from(job.tenant.0),
+            &i64::from(job.version),
+            &i16::from(job.state.code()),
+            &ms(job.cursor.next_fire_at),
+            &job.cursor.fires_left.map(i64::from),
+            &storable(&job.plan),
+            &stored_firing(job)?,
+            &(first_seq + last.at as i64),
+            &storable(job.name()),
+            &storable(&tags),
+            &job.created_at.millis(),
+            &job.effective_at.millis(),
+            &ms(job.paused_until),
+            &stored_definition(job)?,
+        ];
+        writer.as_mut().write(&row).await?;
+    }
+    writer.finish().await?;
+    Ok(())
+}
+
+/// The types of the columns of `copy.sql`.
+const COLUMNS: [Type; 16] = [
+    Type::UUID,
+    Type::INT2,
+    Type::INT8,
+    Type::INT8,
+    Type::INT2,
+    Type::INT8,
+    Type::INT8,
+    Type::TEXT,
+    Type::TEXT,
+    Type::INT8,
+    Type::TEXT,
+    Type::TEXT,
+    Type::INT8,
+    Type::INT8,
+    Type::INT8,
+    Type::TEXT,
+];
 
 type Values<'v> = Vec<Box<dyn ToSql + Sync + Send + 'v>>;
 
@@ -252,6 +350,11 @@ pub(super) async fn get(pool: &Pool, tenant: TenantId, keys: &[JobKey]) -> Done<
 
 /// Lists live jobs by name.
 pub(super) async fn list(pool: &Pool, query: &JobQuery) -> Done<Page<Job>> {
+    let one_more = query.limit as i64 + 1;
+    if let Some(by) = query.pause_ends_by {
+        let (sql, tenant) = (include_str!("sql/jobs/list_pauses.sql"), query.tenant.map(|tenant| i64::from(tenant.0)));
+        return page(query, &pool.query(sql, &[&by.millis(), &tenant, &one_more]).await?);
+    }
     let prefix = query.name_prefix.as_deref().map(storable).unwrap_or_default();
     // Where nothing ends the list, what lies behind the longest name does: so there is always an end, and the index
     // finds it.
@@ -266,21 +369,18 @@ pub(super) async fn list(pool: &Pool, query: &JobQuery) -> Done<Page<Job>> {
             &end,
             &query.state.map(|state| i16::from(state.code())),
             &query.tag.as_deref().map(storable),
-            &(query.limit as i64 + 1),
+            &one_more,
         ],
     )
     .await?;
-    let mut items = read(&found)?;
+    page(query, &found)
+}
+
+fn page(query: &JobQuery, found: &[Row]) -> Done<Page<Job>> {
+    let mut items = read(found)?;
     let has_more = items.len() > query.limit;
     items.truncate(query.limit);
     Ok(Page { items, has_more })
-}
-
-/// Reads paused jobs whose pause is over.
-pub(super) async fn load_resumable(pool: &Pool, now: Timestamp, limit: usize) -> Done<Vec<Job>> {
-    let paused = i16::from(JobState::Paused.code());
-    let sql = include_str!("sql/jobs/load_resumable.sql");
-    read(&pool.query(sql, &[&now.millis(), &paused, &(limit as i64)]).await?)
 }
 
 fn read(found: &[Row]) -> Done<Vec<Job>> {

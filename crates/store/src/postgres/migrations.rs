@@ -5,8 +5,8 @@
 //! one node runs at a time, and none waits for a lock longer than a moment, because whoever comes after it would wait
 //! too. A node that finds everything up to date reads, and locks nothing.
 
-use super::ZONE_DATABASE;
 use super::rows::Columns;
+use super::shards;
 use crate::states;
 use campanile_model::error::{Error, Kind, Result};
 use campanile_model::store::StoreStatus;
@@ -151,30 +151,23 @@ where
     }
 }
 
-/// Notes a fact about the whole installation.
-pub(super) async fn put_meta(pool: &Pool, key: &str, value: &str) -> Done<()> {
-    pool.execute(include_str!("sql/meta/put.sql"), &[&key, &value]).await?;
-    Ok(())
-}
-
 /// Facts for operators.
 pub(super) async fn status(pool: &Pool) -> Done<StoreStatus> {
     let target = pool.target();
-    let found = pool.query(include_str!("sql/meta/status.sql"), &[&&**target.schema(), &ZONE_DATABASE]).await?;
+    let found = pool.query(include_str!("sql/meta/status.sql"), &[&&**target.schema()]).await?;
     let mut status = StoreStatus {
         kind: "postgres".into(),
         location: target.location().to_string(),
         schema: 0,
         bytes: 0,
         jobs: 0,
-        zone_database: String::new(),
+        shards: shards::list(pool).await?,
     };
     if let Some(row) = found.first() {
         let mut columns = Columns::of(row);
         status.schema = columns.small()?;
         status.bytes = columns.number()?;
         status.jobs = columns.number()?;
-        status.zone_database = columns.next()?;
     }
     Ok(status)
 }

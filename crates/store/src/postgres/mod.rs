@@ -57,19 +57,19 @@ use crate::clock::StoreClock;
 use crate::records::{Row, put_step};
 use campanile_model::capacity::Count;
 use campanile_model::error::{Error, Kind, Result};
-use campanile_model::execution::{Attempt, Execution, LogLine, Progress};
+use campanile_model::execution::{Attempt, Execution};
 use campanile_model::fault::Step;
 use campanile_model::ids::{EndpointId, ExecutionId, JobId, TenantId};
 use campanile_model::job::Job;
 use campanile_model::limits;
-use campanile_model::notify::{Broken, Delivery, Endpoint, Tried};
+use campanile_model::notify::{Broken, Delivery, Endpoint};
 use campanile_model::shard::{ShardFence, ShardId};
 use campanile_model::stats::{Rollup, StatsQuery};
 use campanile_model::store::{
     Answer, Applied, CallerKey, CancelBatch, CancelVerdict, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove,
-    DeadGroup, Deferral, DueQuery, ExecutionPage, ExecutionQuery, Expected, Extended, Extension, FireBatch,
-    FireVerdict, JobKey, JobQuery, JobVersion, JobWrite, Jobs, Page, Path, PlannedJob, Pruned, Pulse, Put, Reads,
-    Record, RecordKey, RecordQuery, Records, Replay, Retention, RunningAttempt, RunningQuery, ShardOwner, Skip,
+    DeadGroup, Deferral, DeliveryWrite, DueQuery, ExecutionPage, ExecutionQuery, Expected, Extended, Extension,
+    FireBatch, FireVerdict, JobKey, JobQuery, JobVersion, JobWrite, Jobs, Page, Path, PlannedJob, Pruned, Pulse, Put,
+    Reads, Record, RecordKey, RecordQuery, Records, Reports, Resolve, Retention, RunningAttempt, RunningQuery, Skips,
     StoreStatus, Stored, Verdicts, Waiting, WaitingQuery,
 };
 use campanile_model::time::{Clock, Timestamp};
@@ -81,8 +81,6 @@ pub use campanile_pg::Options;
 
 /// The channel that is rung after jobs were written.
 const JOBS_BELL: &str = "jobs";
-/// The key under which `meta` keeps the zone database that the cursors were computed with.
-const ZONE_DATABASE: &str = "zone_database";
 
 /// Advisory locks, which belong to the whole database: the first half of their keys.
 #[derive(Copy, Clone, Debug)]
@@ -160,17 +158,6 @@ impl Jobs for PostgresStore {
 
     async fn recall(&self, tenant: TenantId, key: &CallerKey, now: Timestamp) -> Result<Option<(u128, Answer)>> {
         self.told(keys::recall(&self.pool, tenant, key, now).await)
-    }
-
-    async fn load_resumable(&self, now: Timestamp, limit: usize) -> Result<Vec<Job>> {
-        self.told(jobs::load_resumable(&self.pool, now, limit).await)
-    }
-
-    async fn mark_zone_database(&self, version: &str) -> Result<()> {
-        Step("mark_zone_database").before_commit();
-        self.told(migrations::put_meta(&self.pool, ZONE_DATABASE, version).await)?;
-        Step("mark_zone_database").after_commit();
-        Ok(())
     }
 }
 
@@ -282,32 +269,14 @@ impl Path for PostgresStore {
             .await
     }
 
-    async fn replay(&self, tenant: TenantId, replays: Vec<Replay>, now: Timestamp) -> Result<Verdicts<Applied>> {
-        if replays.is_empty() {
+    async fn resolve_dead(&self, tenant: TenantId, dead: Vec<Resolve>, now: Timestamp) -> Result<Verdicts<Applied>> {
+        if dead.is_empty() {
             return Ok(Verdicts::default());
         }
-        let what = (self.locks, tenant, replays, now);
+        let what = (self.locks, tenant, dead, now);
         self.pool
-            .write_step(Step("replay"), &what, |tx, (locks, tenant, replays, now)| {
-                Box::pin(dead::replay(tx, *locks, (*tenant, replays, *now)))
-            })
-            .await
-    }
-
-    async fn bury(
-        &self,
-        tenant: TenantId,
-        executions: Vec<ExecutionId>,
-        note: &str,
-        now: Timestamp,
-    ) -> Result<Vec<Applied>> {
-        if executions.is_empty() {
-            return Ok(Vec::new());
-        }
-        let what = (tenant, executions, note.to_owned(), now);
-        self.pool
-            .write_step(Step("bury"), &what, |tx, (tenant, executions, note, now)| {
-                Box::pin(dead::bury(tx, *tenant, executions, note, *now))
+            .write_step(Step("resolve_dead"), &what, |tx, (locks, tenant, dead, now)| {
+                Box::pin(dead::resolve(tx, *locks, (*tenant, dead, *now)))
             })
             .await
     }
@@ -328,22 +297,11 @@ impl Path for PostgresStore {
         self.told(deliveries::load(&self.pool, now, except, limit).await)
     }
 
-    async fn settle_deliveries(&self, tried: Vec<Tried>) -> Result<()> {
-        if tried.is_empty() {
-            return Ok(());
+    async fn put_deliveries(&self, writes: Vec<DeliveryWrite>) -> Result<Vec<bool>> {
+        if writes.is_empty() {
+            return Ok(Vec::new());
         }
-        self.pool
-            .write_step(Step("settle_deliveries"), &tried, |tx, tried| Box::pin(deliveries::settle(tx, tried)))
-            .await
-    }
-
-    async fn replay_delivery(&self, tenant: TenantId, endpoint: EndpointId, seq: u64, now: Timestamp) -> Result<bool> {
-        let what = (tenant, endpoint, seq, now);
-        self.pool
-            .write_step(Step("replay_delivery"), &what, |tx, (tenant, endpoint, seq, now)| {
-                Box::pin(deliveries::replay(tx, *tenant, *endpoint, *seq, *now))
-            })
-            .await
+        self.pool.write_step(Step("put_deliveries"), &writes, |tx, writes| Box::pin(deliveries::put(tx, writes))).await
     }
 
     async fn prune(&self, retention: &Retention, now: Timestamp, limit: usize) -> Result<Pruned> {
@@ -394,18 +352,8 @@ impl Reads for PostgresStore {
         self.told(reads::list_attempts(&self.pool, tenant, execution).await)
     }
 
-    async fn progress(&self, tenant: TenantId, execution: ExecutionId) -> Result<Option<Progress>> {
-        self.told(reads::progress(&self.pool, tenant, execution).await)
-    }
-
-    async fn list_logs(
-        &self,
-        tenant: TenantId,
-        execution: ExecutionId,
-        after: u64,
-        limit: usize,
-    ) -> Result<Vec<(u64, LogLine)>> {
-        self.told(reads::list_logs(&self.pool, tenant, execution, after, limit).await)
+    async fn reports(&self, tenant: TenantId, execution: ExecutionId, after: u64, limit: usize) -> Result<Reports> {
+        self.told(reads::reports(&self.pool, tenant, execution, after, limit).await)
     }
 
     async fn list_skips(
@@ -414,7 +362,7 @@ impl Reads for PostgresStore {
         job: JobId,
         within: Option<(Timestamp, Timestamp)>,
         limit: usize,
-    ) -> Result<Vec<Skip>> {
+    ) -> Result<Skips> {
         self.told(skips::list(&self.pool, tenant, job, within, limit).await)
     }
 
@@ -438,10 +386,6 @@ impl Reads for PostgresStore {
         limit: usize,
     ) -> Result<Page<Delivery>> {
         self.told(deliveries::list(&self.pool, tenant, endpoint, before, limit).await)
-    }
-
-    async fn list_shards(&self) -> Result<Vec<ShardOwner>> {
-        self.told(shards::list(&self.pool).await)
     }
 
     async fn status(&self) -> Result<StoreStatus> {

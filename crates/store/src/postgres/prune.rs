@@ -19,7 +19,7 @@ use super::rows::{Columns, Texts};
 use super::skips;
 use super::write::column;
 use crate::core::retention::{self, EXECUTIONS_OF_VERSION_MAX, Found, OldVersion, Order, Sweep, last_fire_of};
-use crate::core::skips::stands;
+use crate::core::skips::stays_behind;
 use crate::core::sums::Sums;
 use campanile_model::error::Result;
 use campanile_model::fault::Step;
@@ -209,7 +209,7 @@ async fn delete(tx: &Tx<'_>, lock: i32, order: &Order, found: &Found) -> Done<Op
     let victims = not_sealed(tx, &found.victims).await?;
     let victims_now = as_many_as_fit(tx, &victims).await?;
     let all = victims_now.len() == victims.len();
-    let executions = delete_executions(tx, victims_now).await?;
+    let executions = delete_executions(tx, victims_now, order.now).await?;
     let mut left = order.limit.saturating_sub(found.victims.len() + found.versions.len());
     let mut more = found.more || left == 0 || !all;
     let mut others = 0;
@@ -223,6 +223,7 @@ async fn delete(tx: &Tx<'_>, lock: i32, order: &Order, found: &Found) -> Done<Op
         (include_str!("sql/prune/deliveries.sql"), retention.deliveries_ms),
         (include_str!("sql/prune/rollups.sql"), retention.rollups_ms),
         (include_str!("sql/prune/skips.sql"), retention.skips_ms),
+        (include_str!("sql/prune/pruned_runs.sql"), retention.skips_ms),
     ] {
         let deleted = tx.execute(sql, &[&order.ago(age_ms).millis(), &(left as i64)]).await? as usize;
         others += deleted;
@@ -261,7 +262,7 @@ async fn as_many_as_fit<'v>(tx: &Tx<'_>, victims: &'v [(ExecutionId, State)]) ->
 }
 
 /// Deletes executions that are still in their states, and everything that hangs on them. How many there were.
-async fn delete_executions(tx: &Tx<'_>, victims: &[(ExecutionId, State)]) -> Done<usize> {
+async fn delete_executions(tx: &Tx<'_>, victims: &[(ExecutionId, State)], now: Timestamp) -> Done<usize> {
     let Some(ids) = Ids::of(victims.iter().map(|(id, _)| *id)) else { return Ok(0) };
     let each = column(victims, |(id, _)| Uuid::from(*id));
     let states = column(victims, |(_, state)| i16::from(state.code()));
@@ -270,7 +271,7 @@ async fn delete_executions(tx: &Tx<'_>, victims: &[(ExecutionId, State)]) -> Don
     let mut texts = Texts::default();
     let mut sums = Sums::default();
     let mut gone: Vec<(ExecutionId, JobId)> = Vec::new();
-    let (mut risen, mut ran) = (Vec::new(), Vec::new());
+    let (mut risen, mut ran) = (Vec::new(), skips::Ran::new());
     for row in &deleted {
         let mut columns = Columns::of(row);
         let (id, tenant) = (columns.execution_id()?, columns.tenant()?);
@@ -280,8 +281,8 @@ async fn delete_executions(tx: &Tx<'_>, victims: &[(ExecutionId, State)]) -> Don
             risen.push((tenant, fingerprint, id));
         }
         let (fire_at, kind) = (columns.instant()?, columns.code("kind", FireKind::from_code)?);
-        if stands(kind, state, columns.number()?) {
-            ran.push((job, fire_at));
+        if stays_behind(kind, state, columns.number()?) {
+            ran.push((tenant, job, fire_at));
         }
         gone.push((id, job));
     }
@@ -304,6 +305,6 @@ async fn delete_executions(tx: &Tx<'_>, victims: &[(ExecutionId, State)]) -> Don
     )
     .await?;
     dead::shrink(tx, &risen).await?;
-    skips::cut_out(tx, &ran).await?;
+    skips::leave_behind(tx, &ran, now).await?;
     Ok(gone.len())
 }

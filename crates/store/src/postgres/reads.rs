@@ -12,7 +12,7 @@ use campanile_model::execution::{Attempt, Execution, LogLine, Progress, Reason};
 use campanile_model::ids::{ExecutionId, TenantId};
 use campanile_model::lifecycle::{self, Event};
 use campanile_model::limits::SHARDS;
-use campanile_model::store::{AttemptFence, DeadGroup, RunningAttempt, Waiting, WaitingQuery};
+use campanile_model::store::{AttemptFence, DeadGroup, Reports, RunningAttempt, Waiting, WaitingQuery};
 use campanile_model::time::Timestamp;
 use campanile_pg::tokio_postgres::Row;
 use campanile_pg::{Done, Failure, Pool, Uuid};
@@ -173,8 +173,20 @@ pub(super) async fn dead_groups(pool: &Pool, tenant: TenantId, limit: usize) -> 
     found.iter().map(group).collect()
 }
 
+/// Reads what an execution's attempts reported.
+pub(super) async fn reports(
+    pool: &Pool,
+    tenant: TenantId,
+    execution: ExecutionId,
+    after: u64,
+    limit: usize,
+) -> Done<Reports> {
+    let logs = if limit == 0 { Vec::new() } else { list_logs(pool, tenant, execution, after, limit).await? };
+    Ok(Reports { progress: progress(pool, tenant, execution).await?, logs })
+}
+
 /// Reads what the newest attempt told that told anything.
-pub(super) async fn progress(pool: &Pool, tenant: TenantId, execution: ExecutionId) -> Done<Option<Progress>> {
+async fn progress(pool: &Pool, tenant: TenantId, execution: ExecutionId) -> Done<Option<Progress>> {
     let key = (Uuid::from(execution), i64::from(tenant.0));
     let found = pool.query(include_str!("sql/progress/get.sql"), &[&key.0, &key.1]).await?;
     let told = |row: &Row| {
@@ -190,7 +202,7 @@ pub(super) async fn progress(pool: &Pool, tenant: TenantId, execution: Execution
 }
 
 /// Lists what an execution's attempts logged.
-pub(super) async fn list_logs(
+async fn list_logs(
     pool: &Pool,
     tenant: TenantId,
     execution: ExecutionId,

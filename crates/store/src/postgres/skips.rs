@@ -2,13 +2,12 @@
 
 use super::rows::Columns;
 use super::write::column;
-use crate::core::skips::{LOOKS_MAX, cut, shown, stands};
+use crate::core::skips::{LOOKS_MAX, reach, shown, stands, stays_behind};
 use campanile_model::execution::Reason;
 use campanile_model::ids::{ExecutionId, FireKind, JobId, TenantId};
-use campanile_model::store::Skip;
+use campanile_model::store::{Skip, Skips};
 use campanile_model::time::Timestamp;
 use campanile_pg::{Done, Pool, Tx, Uuid};
-use std::collections::BTreeMap;
 
 /// Records skips. The same skip again is the same row.
 pub(super) async fn insert(tx: &Tx<'_>, skips: &[Skip]) -> Done<()> {
@@ -30,34 +29,38 @@ pub(super) async fn insert(tx: &Tx<'_>, skips: &[Skip]) -> Done<()> {
     Ok(())
 }
 
-/// Cuts the instants of executions that ran out of the skips around them: the executions are no longer kept, and nothing else would
-/// tell that they were not skipped.
-pub(super) async fn cut_out(tx: &Tx<'_>, ran: &[(JobId, Timestamp)]) -> Done<()> {
+/// Executions that ran: whose, and at which instant.
+pub(super) type Ran = Vec<(TenantId, JobId, Timestamp)>;
+
+/// Executions that ran are no longer kept. Their instants stay behind, where nothing else would tell that they were not skipped.
+pub(super) async fn leave_behind(tx: &Tx<'_>, ran: &Ran, now: Timestamp) -> Done<()> {
     if ran.is_empty() {
         return Ok(());
     }
-    let (jobs, fires) = (column(ran, |(job, _)| Uuid::from(*job)), column(ran, |(_, at)| at.millis()));
-    let mut cuts = Vec::new();
-    for row in &tx.query(include_str!("sql/skips/covering.sql"), &[&jobs, &fires]).await? {
-        let mut columns = Columns::of(row);
-        cuts.push((skip(&mut columns)?, columns.instant()?));
-    }
-    cut_these(tx, cuts).await
+    let jobs = column(ran, |(_, job, _)| Uuid::from(*job));
+    let (fires, tenants) = (column(ran, |(.., at)| at.millis()), column(ran, |(tenant, ..)| i64::from(tenant.0)));
+    tx.execute(include_str!("sql/pruned_runs/insert.sql"), &[&jobs, &fires, &tenants, &now.millis()]).await?;
+    Ok(())
 }
 
-/// The same of all executions of a day.
-pub(super) async fn cut_out_day(tx: &Tx<'_>, ids: (Uuid, Uuid), instants: (Timestamp, Timestamp)) -> Done<()> {
+/// The same of all executions of a day, from an id and an instant to another.
+pub(super) async fn leave_day_behind(
+    tx: &Tx<'_>,
+    ids: (Uuid, Uuid),
+    instants: (Timestamp, Timestamp),
+    now: Timestamp,
+) -> Done<()> {
     let (from, to) = (instants.0.millis(), instants.1.millis());
-    let mut cuts = Vec::new();
-    for row in &tx.query(include_str!("sql/skips/covering_day.sql"), &[&ids.0, &ids.1, &from, &to]).await? {
+    let mut ran = Ran::new();
+    for row in &tx.query(include_str!("sql/pruned_runs/load_day.sql"), &[&ids.0, &ids.1, &from, &to]).await? {
         let mut columns = Columns::of(row);
-        let cut = (skip(&mut columns)?, columns.instant()?);
+        let (job, at, tenant) = (columns.job_id()?, columns.instant()?, columns.tenant()?);
         let kind = columns.code("kind", FireKind::from_code)?;
-        if stands(kind, columns.state()?, columns.number()?) {
-            cuts.push(cut);
+        if stays_behind(kind, columns.state()?, columns.number()?) {
+            ran.push((tenant, job, at));
         }
     }
-    cut_these(tx, cuts).await
+    leave_behind(tx, &ran, now).await
 }
 
 fn skip(columns: &mut Columns<'_>) -> Done<Skip> {
@@ -71,34 +74,6 @@ fn skip(columns: &mut Columns<'_>) -> Done<Skip> {
     })
 }
 
-/// What makes a skip the same row: its job, end, start and reason.
-type Key = (Uuid, i64, i64, u8);
-
-/// Cuts instants out of the skips that they lie in.
-async fn cut_these(tx: &Tx<'_>, cuts: Vec<(Skip, Timestamp)>) -> Done<()> {
-    let mut by_skip: BTreeMap<Key, (Skip, Vec<Timestamp>)> = BTreeMap::new();
-    for (skip, at) in cuts {
-        let key = (skip.job.into(), skip.to.millis(), skip.from.millis(), skip.reason.code());
-        by_skip.entry(key).or_insert_with(|| (skip, Vec::new())).1.push(at);
-    }
-    if by_skip.is_empty() {
-        return Ok(());
-    }
-    let keys: Vec<_> = by_skip.keys().copied().collect();
-    tx.execute(
-        include_str!("sql/skips/delete.sql"),
-        &[
-            &column(&keys, |key| key.0),
-            &column(&keys, |key| key.1),
-            &column(&keys, |key| key.2),
-            &column(&keys, |key| i16::from(key.3)),
-        ],
-    )
-    .await?;
-    let pieces: Vec<Skip> = by_skip.into_values().flat_map(|(skip, ran)| cut(&skip, ran)).collect();
-    insert(tx, &pieces).await
-}
-
 /// Lists the skips of a job, newest first.
 pub(super) async fn list(
     pool: &Pool,
@@ -106,18 +81,34 @@ pub(super) async fn list(
     job: JobId,
     within: Option<(Timestamp, Timestamp)>,
     limit: usize,
-) -> Done<Vec<Skip>> {
+) -> Done<Skips> {
     let within = within.unwrap_or((Timestamp::MIN, Timestamp::MAX));
     let sql = include_str!("sql/skips/list.sql");
     let (id, of) = (Uuid::from(job), i64::from(tenant.0));
     let found = pool.query(sql, &[&id, &of, &within.0.millis(), &within.1.millis(), &(limit as i64)]).await?;
     let skips: Vec<Skip> = found.iter().map(|row| skip(&mut Columns::of(row))).collect::<Done<_>>()?;
-    let ran = ran(pool, job, &skips).await?;
-    Ok(shown(skips, &ran, within, limit))
+    // What is pruned meanwhile is in both, and not in neither.
+    let kept = kept(pool, job, &skips).await?;
+    // First those of the range, and then those around it, which may be too many to read: they only say where a piece ends.
+    let mut pruned = pruned_in(pool, (tenant, job), within).await?;
+    pruned.extend(pruned_in(pool, (tenant, job), reach(&skips, within)).await?);
+    Ok(shown(skips, (kept, pruned), within, limit))
+}
+
+/// The instants in a range that stayed behind when their executions were pruned, newest first.
+async fn pruned_in(
+    pool: &Pool,
+    (tenant, job): (TenantId, JobId),
+    (from, to): (Timestamp, Timestamp),
+) -> Done<Vec<Timestamp>> {
+    let (id, of) = (Uuid::from(job), i64::from(tenant.0));
+    let sql = include_str!("sql/pruned_runs/list.sql");
+    let found = pool.query(sql, &[&id, &of, &from.millis(), &to.millis(), &(LOOKS_MAX as i64)]).await?;
+    found.iter().map(|row| Columns::of(row).instant()).collect()
 }
 
 /// The instants in these skips of a job that were not skipped, as far as their executions are kept.
-async fn ran(pool: &Pool, job: JobId, skips: &[Skip]) -> Done<Vec<Timestamp>> {
+async fn kept(pool: &Pool, job: JobId, skips: &[Skip]) -> Done<Vec<Timestamp>> {
     if skips.is_empty() {
         return Ok(Vec::new());
     }

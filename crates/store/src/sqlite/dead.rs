@@ -3,26 +3,26 @@
 use super::failure::{Done, Failure};
 use super::load;
 use super::rows::{Columns, Texts};
-use super::write::{write, write_set};
+use super::write::write;
 use crate::core::dead::{self, Newest};
 use crate::core::set::{IdMap, WorkingSet};
 use crate::core::sums::Grown;
 use campanile_model::ids::{ExecutionId, JobId, TenantId};
 use campanile_model::job::JobState;
-use campanile_model::store::{Applied, DeadGroup, Replay, Verdicts};
+use campanile_model::store::{Applied, DeadGroup, Resolve, Verdicts};
 use campanile_model::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
-/// Runs dead executions again.
-pub(super) fn replay(
+/// Takes executions out of the dead ones.
+pub(super) fn resolve(
     connection: &Connection,
     tenant: TenantId,
-    replays: &[Replay],
+    dead: &[Resolve],
     now: Timestamp,
 ) -> Done<Verdicts<Applied>> {
-    let mut set = load::load(connection, replays.iter().map(|replay| replay.execution))?;
+    let mut set = load::load(connection, dead.iter().map(Resolve::execution))?;
     let newest = load_newest(connection, &set)?;
-    let verdicts = dead::replay(&mut set, (tenant, replays, now), &newest)?;
+    let verdicts = dead::resolve(&mut set, (tenant, dead, now), &newest)?;
     write(connection, set, verdicts)
 }
 
@@ -39,20 +39,6 @@ fn load_newest(connection: &Connection, set: &WorkingSet<'_>) -> Done<IdMap<JobI
         newest.insert(job, Newest { version, firing });
     }
     Ok(newest)
-}
-
-/// Gives dead executions up.
-pub(super) fn bury(
-    connection: &Connection,
-    tenant: TenantId,
-    executions: &[ExecutionId],
-    note: &str,
-    now: Timestamp,
-) -> Done<Vec<Applied>> {
-    let mut set = load::load(connection, executions.iter().copied())?;
-    let verdicts = dead::bury(&mut set, (tenant, executions, now), note)?;
-    write_set(connection, set)?;
-    Ok(verdicts)
 }
 
 /// Writes what a batch adds to a group.

@@ -189,17 +189,24 @@ pub(super) fn get(connection: &Connection, tenant: TenantId, keys: &[JobKey]) ->
 
 /// Lists live jobs by name.
 pub(super) fn list(connection: &Connection, query: &JobQuery) -> Done<Page<Job>> {
-    let mut list = connection.prepare_cached(include_str!("sql/jobs/list.sql"))?;
+    let mut list = connection.prepare_cached(match query.pause_ends_by {
+        Some(_) => include_str!("sql/jobs/list_pauses.sql"),
+        None => include_str!("sql/jobs/list.sql"),
+    })?;
     let prefix = query.name_prefix.as_deref().unwrap_or_default();
-    let mut found = list.query(params![
-        query.tenant.unwrap_or(TenantId::DEFAULT).0,
-        query.after.as_deref().unwrap_or_default(),
-        prefix,
-        prefix_end(prefix),
-        query.state.map(JobState::code),
-        query.tag,
-        query.limit as i64 + 1,
-    ])?;
+    let one_more = query.limit as i64 + 1;
+    let mut found = match query.pause_ends_by {
+        Some(by) => list.query(params![by.millis(), query.tenant.map(|tenant| tenant.0), one_more])?,
+        None => list.query(params![
+            query.tenant.unwrap_or(TenantId::DEFAULT).0,
+            query.after.as_deref().unwrap_or_default(),
+            prefix,
+            prefix_end(prefix),
+            query.state.map(JobState::code),
+            query.tag,
+            one_more,
+        ])?,
+    };
     let mut texts = Texts::default();
     let mut items = Vec::new();
     while let Some(row) = found.next()? {
@@ -208,18 +215,6 @@ pub(super) fn list(connection: &Connection, query: &JobQuery) -> Done<Page<Job>>
     let has_more = items.len() > query.limit;
     items.truncate(query.limit);
     Ok(Page { items, has_more })
-}
-
-/// Reads paused jobs whose pause is over.
-pub(super) fn load_resumable(connection: &Connection, now: Timestamp, limit: usize) -> Done<Vec<Job>> {
-    let mut load = connection.prepare_cached(include_str!("sql/jobs/load_resumable.sql"))?;
-    let mut found = load.query(params![now.millis(), JobState::Paused.code(), limit as i64])?;
-    let mut texts = Texts::default();
-    let mut jobs = Vec::new();
-    while let Some(row) = found.next()? {
-        jobs.push(rows::job(&mut Columns::of(row), &mut texts)?);
-    }
-    Ok(jobs)
 }
 
 /// Reads jobs in the order of their newest changes, each after what its superseded versions still owe.

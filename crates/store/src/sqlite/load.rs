@@ -12,6 +12,7 @@ use crate::core::reports::Reports;
 use crate::core::set::WorkingSet;
 use campanile_model::action::ActionKind;
 use campanile_model::execution::{AttemptOutcome, Reason};
+use campanile_model::fault::{Bug, planted};
 use campanile_model::ids::{ExecutionId, FireKind, JobId, TenantId};
 use campanile_model::job::version::InForce;
 use campanile_model::job::{JobState, Priority};
@@ -137,8 +138,9 @@ pub(super) fn load_definitions(
         let mut columns = Columns::of(row);
         let newest = in_force(&mut columns)?;
         set.newest.insert(job, newest);
-        if newest.version == version {
-            set.definitions.insert((job, version), rows::definition(&mut columns, &mut texts)?);
+        // Found here: an attempt takes what its job is now, and not what it was when it fired.
+        if newest.version == version || planted(Bug("attempt-takes-the-newest")) {
+            set.definitions.insert((job, newest.version), rows::definition(&mut columns, &mut texts)?);
             continue;
         }
         let mut older = connection.prepare_cached(include_str!("sql/versions/get_definition.sql"))?;

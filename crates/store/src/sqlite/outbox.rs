@@ -6,7 +6,7 @@ use super::rows::Columns;
 use crate::core::outbox::{Named, Outbox, Subscriber};
 use campanile_model::ids::{EndpointId, ExecutionId, JobId, TenantId};
 use campanile_model::notify::{Delivery, DeliveryState, Endpoint, EventKind, Tried};
-use campanile_model::store::Page;
+use campanile_model::store::{DeliveryWrite, Page};
 use campanile_model::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -65,20 +65,37 @@ pub(super) fn load(
     Ok(due.into_iter().map(|(delivery, of)| (delivery, endpoints[of].clone())).collect())
 }
 
-/// Writes what became of tries. One that does not wait any more was settled by somebody else.
-pub(super) fn settle(connection: &Connection, tried: &[Tried]) -> Done<()> {
-    let mut settle = connection.prepare_cached(include_str!("sql/outbox/settle.sql"))?;
-    for one in tried {
-        settle.execute(params![
-            one.seq as i64,
-            DeliveryState::Waiting.code(),
-            one.state.code(),
-            one.next_at.millis(),
-            one.status,
-            one.error,
-        ])?;
+/// Writes what became of deliveries.
+pub(super) fn put(connection: &Connection, writes: &[DeliveryWrite]) -> Done<Vec<bool>> {
+    let mut put = Vec::with_capacity(writes.len());
+    for write in writes {
+        put.push(match write {
+            DeliveryWrite::Tried(tried) => settle(connection, tried)?,
+            DeliveryWrite::Replay { tenant, endpoint, seq, now } => {
+                replay(connection, (*tenant, *endpoint), *seq, *now)?
+            }
+        });
     }
-    Ok(())
+    Ok(put)
+}
+
+fn settle(connection: &Connection, tried: &Tried) -> Done<bool> {
+    let mut settle = connection.prepare_cached(include_str!("sql/outbox/settle.sql"))?;
+    let settled = settle.execute(params![
+        tried.seq as i64,
+        DeliveryState::Waiting.code(),
+        tried.state.code(),
+        tried.next_at.millis(),
+        tried.status,
+        tried.error,
+    ])?;
+    Ok(settled == 1)
+}
+
+fn replay(connection: &Connection, (tenant, endpoint): (TenantId, EndpointId), seq: u64, now: Timestamp) -> Done<bool> {
+    let mut replay = connection.prepare_cached(include_str!("sql/outbox/replay.sql"))?;
+    let waiting = DeliveryState::Waiting.code();
+    Ok(replay.execute(params![seq as i64, tenant.0, endpoint.as_bytes(), waiting, now.millis()])? == 1)
 }
 
 /// Lists the deliveries to an endpoint, newest first.
@@ -99,19 +116,6 @@ pub(super) fn list(
     let has_more = items.len() > limit;
     items.truncate(limit);
     Ok(Page { items, has_more })
-}
-
-/// Has a delivery tried again from the start, as long as its endpoint is there.
-pub(super) fn replay(
-    connection: &Connection,
-    tenant: TenantId,
-    endpoint: EndpointId,
-    seq: u64,
-    now: Timestamp,
-) -> Done<bool> {
-    let mut replay = connection.prepare_cached(include_str!("sql/outbox/replay.sql"))?;
-    let waiting = DeliveryState::Waiting.code();
-    Ok(replay.execute(params![seq as i64, tenant.0, endpoint.as_bytes(), waiting, now.millis()])? == 1)
 }
 
 fn delivery(row: &Row<'_>) -> Done<Delivery> {

@@ -4,11 +4,24 @@ use super::failure::Done;
 use super::rows::Columns;
 use campanile_model::execution::{LogLine, Progress};
 use campanile_model::ids::{ExecutionId, TenantId};
+use campanile_model::store::Reports;
 use rusqlite::{Connection, params};
 use std::sync::Arc;
 
+/// Reads what an execution's attempts reported.
+pub(super) fn reports(
+    connection: &Connection,
+    tenant: TenantId,
+    execution: ExecutionId,
+    after: u64,
+    limit: usize,
+) -> Done<Reports> {
+    let logs = if limit == 0 { Vec::new() } else { list_logs(connection, tenant, execution, after, limit)? };
+    Ok(Reports { progress: get(connection, tenant, execution)?, logs })
+}
+
 /// Reads what the newest attempt reported that reported anything.
-pub(super) fn get(connection: &Connection, tenant: TenantId, execution: ExecutionId) -> Done<Option<Progress>> {
+fn get(connection: &Connection, tenant: TenantId, execution: ExecutionId) -> Done<Option<Progress>> {
     let mut get = connection.prepare_cached(include_str!("sql/progress/get.sql"))?;
     let mut found = get.query(params![execution.as_bytes(), tenant.0])?;
     let Some(row) = found.next()? else { return Ok(None) };
@@ -22,7 +35,7 @@ pub(super) fn get(connection: &Connection, tenant: TenantId, execution: Executio
 }
 
 /// Lists what an execution's attempts logged.
-pub(super) fn list_logs(
+fn list_logs(
     connection: &Connection,
     tenant: TenantId,
     execution: ExecutionId,

@@ -16,7 +16,7 @@ use super::write::write_effects;
 use crate::core::effects::Effects;
 use crate::core::retention::{EXECUTIONS_OF_VERSION_MAX, OldVersion, Sweep, last_fire_of};
 pub(super) use crate::core::retention::{Found, Order, Progress};
-use crate::core::skips::stands;
+use crate::core::skips::stays_behind;
 use campanile_model::ids::{ExecutionId, FireKind, JobId};
 use campanile_model::lifecycle::{State, UNHAPPY};
 use campanile_model::store::{Keep, Pruned};
@@ -109,7 +109,7 @@ pub(super) fn delete(connection: &Connection, order: &Order, found: &Found) -> D
         if dependent >= DEPENDENT_ROWS_MAX {
             break;
         }
-        if let Some(rows) = delete_execution(connection, &mut effects, id, state)? {
+        if let Some(rows) = delete_execution(connection, &mut effects, (id, state), order.now)? {
             executions += 1;
             dependent += rows;
         }
@@ -131,6 +131,7 @@ pub(super) fn delete(connection: &Connection, order: &Order, found: &Found) -> D
         (include_str!("sql/prune/deliveries.sql"), retention.deliveries_ms),
         (include_str!("sql/prune/rollups.sql"), retention.rollups_ms),
         (include_str!("sql/prune/skips.sql"), retention.skips_ms),
+        (include_str!("sql/prune/pruned_runs.sql"), retention.skips_ms),
     ] {
         let before = order.ago(age_ms).millis();
         let deleted = connection.prepare_cached(sql)?.execute(params![before, left as i64])?;
@@ -145,8 +146,8 @@ pub(super) fn delete(connection: &Connection, order: &Order, found: &Found) -> D
 fn delete_execution(
     connection: &Connection,
     effects: &mut Effects,
-    id: ExecutionId,
-    state: State,
+    (id, state): (ExecutionId, State),
+    now: Timestamp,
 ) -> Done<Option<usize>> {
     let mut delete = connection.prepare_cached(include_str!("sql/prune/execution.sql"))?;
     let mut deleted = delete.query(params![id.as_bytes(), state.code()])?;
@@ -159,8 +160,8 @@ fn delete_execution(
     let deliveries = columns.number()?;
     // The statement is done when it has no more rows.
     deleted.next()?;
-    if stands(kind, state, deliveries) {
-        skips::cut_out(connection, job, fire_at)?;
+    if stays_behind(kind, state, deliveries) {
+        skips::leave_behind(connection, (tenant, job), fire_at, now)?;
     }
     effects.sums.count(tenant, &pool, Some(state), None);
     if let Some(fingerprint) = fingerprint.filter(|_| state == State::Dead) {

@@ -57,7 +57,7 @@ fn changed(connection: &Connection, kind: RecordKind) -> Done<()> {
             known::forget();
             Ok(())
         }
-        RecordKind::Operation => Ok(()),
+        RecordKind::Operation | RecordKind::ZoneDatabase => Ok(()),
     }
 }
 

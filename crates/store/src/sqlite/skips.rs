@@ -3,10 +3,10 @@
 use super::failure::Done;
 use super::history;
 use super::rows::Columns;
-use crate::core::skips::{LOOKS_MAX, cut, shown, stands};
+use crate::core::skips::{LOOKS_MAX, reach, shown, stands};
 use campanile_model::execution::Reason;
 use campanile_model::ids::{ExecutionId, FireKind, JobId, TenantId};
-use campanile_model::store::Skip;
+use campanile_model::store::{Skip, Skips};
 use campanile_model::time::Timestamp;
 use rusqlite::{CachedStatement, Connection, Rows, params};
 
@@ -23,23 +23,16 @@ pub(super) fn insert(statement: &mut CachedStatement<'_>, skip: &Skip) -> Done<(
     Ok(())
 }
 
-/// Cuts the instant of an execution that ran out of the skips around it: the execution is no longer kept, and nothing else would
-/// tell that it was not skipped.
-pub(super) fn cut_out(connection: &Connection, job: JobId, fire_at: Timestamp) -> Done<()> {
-    for skip in covering(connection, job, fire_at)? {
-        let mut delete = connection.prepare_cached(include_str!("sql/skips/delete.sql"))?;
-        delete.execute(params![job.as_bytes(), skip.to.millis(), skip.from.millis(), skip.reason.code()])?;
-        let mut put = connection.prepare_cached(include_str!("sql/skips/insert.sql"))?;
-        for piece in cut(&skip, vec![fire_at]) {
-            insert(&mut put, &piece)?;
-        }
-    }
+/// An execution that ran is no longer kept. Its instant stays behind, if nothing else would tell that it was not skipped.
+pub(super) fn leave_behind(
+    connection: &Connection,
+    (tenant, job): (TenantId, JobId),
+    at: Timestamp,
+    now: Timestamp,
+) -> Done<()> {
+    let mut insert = connection.prepare_cached(include_str!("sql/pruned_runs/insert.sql"))?;
+    insert.execute(params![job.as_bytes(), at.millis(), tenant.0, now.millis()])?;
     Ok(())
-}
-
-fn covering(connection: &Connection, job: JobId, at: Timestamp) -> Done<Vec<Skip>> {
-    let mut find = connection.prepare_cached(include_str!("sql/skips/covering.sql"))?;
-    read(find.query(params![job.as_bytes(), at.millis()])?)
 }
 
 fn read(mut found: Rows<'_>) -> Done<Vec<Skip>> {
@@ -65,17 +58,36 @@ pub(super) fn list(
     job: JobId,
     within: Option<(Timestamp, Timestamp)>,
     limit: usize,
-) -> Done<Vec<Skip>> {
+) -> Done<Skips> {
     let within = within.unwrap_or((Timestamp::MIN, Timestamp::MAX));
     let mut list = connection.prepare_cached(include_str!("sql/skips/list.sql"))?;
     let skips =
         read(list.query(params![job.as_bytes(), tenant.0, within.0.millis(), within.1.millis(), limit as i64])?)?;
-    let ran = ran(connection, job, &skips)?;
-    Ok(shown(skips, &ran, within, limit))
+    // What is pruned meanwhile is in both, and not in neither.
+    let kept = kept(connection, job, &skips)?;
+    // First those of the range, and then those around it, which may be too many to read: they only say where a piece ends.
+    let mut pruned = pruned_in(connection, (tenant, job), within)?;
+    pruned.extend(pruned_in(connection, (tenant, job), reach(&skips, within))?);
+    Ok(shown(skips, (kept, pruned), within, limit))
+}
+
+/// The instants in a range that stayed behind when their executions were pruned, newest first.
+fn pruned_in(
+    connection: &Connection,
+    (tenant, job): (TenantId, JobId),
+    (from, to): (Timestamp, Timestamp),
+) -> Done<Vec<Timestamp>> {
+    let mut list = connection.prepare_cached(include_str!("sql/pruned_runs/list.sql"))?;
+    let mut found = list.query(params![job.as_bytes(), tenant.0, from.millis(), to.millis(), LOOKS_MAX as i64])?;
+    let mut pruned = Vec::new();
+    while let Some(row) = found.next()? {
+        pruned.push(Columns::of(row).instant()?);
+    }
+    Ok(pruned)
 }
 
 /// The instants in these skips of a job that were not skipped, as far as their executions are kept.
-fn ran(connection: &Connection, job: JobId, skips: &[Skip]) -> Done<Vec<Timestamp>> {
+fn kept(connection: &Connection, job: JobId, skips: &[Skip]) -> Done<Vec<Timestamp>> {
     let (mut ran, mut looks) = (Vec::new(), 0);
     let from = skips.iter().map(|skip| skip.from).min();
     let Some((from, to)) = from.zip(skips.iter().map(|skip| skip.to).max()) else { return Ok(ran) };

@@ -38,6 +38,9 @@ CREATE VIEW dead_executions AS SELECT * FROM executions INDEXED BY executions_de
 -- ACTIVE, PAUSED.
 DROP VIEW IF EXISTS live_jobs;
 CREATE VIEW live_jobs AS SELECT * FROM jobs WHERE (state = 0 OR state = 1);
+-- PAUSED.
+DROP VIEW IF EXISTS paused_jobs;
+CREATE VIEW paused_jobs AS SELECT * FROM jobs WHERE state = 1;
 -- WAITING.
 DROP VIEW IF EXISTS waiting_deliveries;
 CREATE VIEW waiting_deliveries AS SELECT * FROM outbox WHERE state = 0;

@@ -277,3 +277,127 @@ async fn one_bad_command_does_not_fail_its_neighbours() {
         .await;
     assert_eq!(there.unwrap(), 4, "what failed left nothing");
 }
+
+#[tokio::test]
+async fn a_small_command_goes_before_large_ones_and_ends_a_long_transaction() {
+    let directory = tempfile::tempdir().unwrap();
+    let writer = Arc::new(Writer::start(migrated(directory.path()), "test".into()).unwrap());
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let (go, gone) = std::sync::mpsc::channel::<()>();
+    let gone = Mutex::new(gone);
+    let run = |name: &'static str, rows: usize, work: Box<dyn Fn() -> bool + Send>| {
+        let (writer, order) = (writer.clone(), order.clone());
+        tokio::spawn(async move {
+            let run = move |_: &Connection| {
+                order.lock().push(name);
+                if work() { Ok(()) } else { Err(Error::new(Kind::Bug, "refused").into()) }
+            };
+            writer.run(rows, run).await
+        })
+    };
+    // The first one is under way until the others wait, and longer than a transaction with small ones in it may be.
+    let wait = move || {
+        let _ = gone.lock().recv();
+        std::thread::sleep(Duration::from_millis(20));
+        true
+    };
+    let first = run("first", 1_000, Box::new(wait));
+    while order.lock().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let others = [
+        run("refused", 1_000, Box::new(|| false)),
+        run("large", 1_000, Box::new(|| true)),
+        run("small", 1, Box::new(|| true)),
+    ];
+    tokio::task::yield_now().await;
+    go.send(()).unwrap();
+    first.await.unwrap().unwrap();
+    let [refused, large, small] = others;
+    assert!(refused.await.unwrap().is_err());
+    large.await.unwrap().unwrap();
+    small.await.unwrap().unwrap();
+    // Had the one that was refused been in the same transaction, the first two would have run again.
+    assert_eq!(*order.lock(), ["first", "small", "refused", "large"]);
+}
+
+#[test]
+fn of_a_skip_over_very_many_pruned_runs_the_range_that_was_asked_for_is_exact() {
+    let directory = tempfile::tempdir().unwrap();
+    let connection = migrated(directory.path());
+    let job = JobId::from_bytes([7; 16]);
+    // More than are read at once, all of them in one skip.
+    let last = limits::SCAN_ROWS_MAX as i64 * 2;
+    let skip = "INSERT INTO skips (job_id, from_at, to_at, reason, tenant, recorded_at) VALUES (?1, 0, ?2, 1, ?3, 0)";
+    let tenant = TenantId::DEFAULT;
+    connection.execute(skip, rusqlite::params![job.as_bytes(), last, tenant.0]).unwrap();
+    let runs = "WITH RECURSIVE n (at) AS (SELECT 0 UNION ALL SELECT at + 1 FROM n WHERE at < ?2)
+                INSERT INTO pruned_runs (job_id, fire_at, tenant, pruned_at) SELECT ?1, at, ?3, 0 FROM n";
+    connection.execute(runs, rusqlite::params![job.as_bytes(), last, tenant.0]).unwrap();
+    let at = Timestamp::from_millis(5);
+    let skips = skips::list(&connection, tenant, job, Some((at, at)), 10).unwrap();
+    assert_eq!((skips.items, skips.pruned), (Vec::new(), vec![at]), "it ran");
+}
+
+/// Work that says when it has begun, and goes on when it is told to.
+fn gated() -> (impl Fn() -> bool + Send, Arc<Mutex<bool>>, std::sync::mpsc::Sender<()>) {
+    let (go, gone) = std::sync::mpsc::channel::<()>();
+    let (gone, begun) = (Mutex::new(gone), Arc::new(Mutex::new(false)));
+    let noted = begun.clone();
+    let work = move || {
+        *noted.lock() = true;
+        let _ = gone.lock().recv();
+        true
+    };
+    (work, begun, go)
+}
+
+async fn until(begun: &Mutex<bool>) {
+    while !*begun.lock() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_small_command_waits_for_one_large_one_at_most() {
+    let directory = tempfile::tempdir().unwrap();
+    let writer = Arc::new(Writer::start(migrated(directory.path()), "test".into()).unwrap());
+    let run = |rows: usize, work: Box<dyn Fn() -> bool + Send>| {
+        let writer = writer.clone();
+        let run = move |_: &Connection| {
+            if work() { Ok(()) } else { Err(Error::new(Kind::Bug, "refused").into()) }
+        };
+        tokio::spawn(async move { writer.run(rows, run).await })
+    };
+    // While a first transaction is under way, three large commands gather for the next one.
+    let (work, begun, go_first) = gated();
+    let first = run(1_000, Box::new(work));
+    until(&begun).await;
+    let (work, begun, go_second) = gated();
+    let second = run(1_000, Box::new(work));
+    let slow = || {
+        std::thread::sleep(Duration::from_millis(20));
+        true
+    };
+    let slow = run(1_000, Box::new(slow));
+    let refused = run(1_000, Box::new(|| false));
+    tokio::task::yield_now().await;
+    go_first.send(()).unwrap();
+    until(&begun).await;
+    // A small one comes while the first of them runs.
+    let runs = Arc::new(Mutex::new(0));
+    let counted = runs.clone();
+    let count = move || {
+        *counted.lock() += 1;
+        true
+    };
+    let small = run(1, Box::new(count));
+    tokio::task::yield_now().await;
+    go_second.send(()).unwrap();
+    drop(go_second);
+    for done in [first, second, slow, small] {
+        done.await.unwrap().unwrap();
+    }
+    assert!(refused.await.unwrap().is_err());
+    assert_eq!(*runs.lock(), 1, "in one transaction with the one that was refused it would have run again");
+}

@@ -58,6 +58,7 @@ macro_rules! store_suite {
                     a_job_comes_back_as_it_was_written,
                     any_job_comes_back_as_it_was_written,
                     a_name_is_taken_once_per_tenant,
+                    in_bulk_each_new_job_is_judged_alone,
                     a_deleted_job_frees_its_name_and_stays_readable_by_id,
                     a_stale_version_loses,
                     a_rename_onto_a_taken_name_loses,
@@ -309,6 +310,8 @@ macro_rules! store_suite {
                     what_ends_late_is_pruned_as_well,
                     deliveries_rollups_and_skips_go_by_age,
                     what_ran_is_cut_out_of_the_skips_around_it,
+                    what_ran_during_a_pause_is_not_skipped_when_it_ends,
+                    a_skip_that_is_written_again_does_not_cover_what_ran,
                     versions_are_kept_as_long_as_their_executions,
                 ]
             );

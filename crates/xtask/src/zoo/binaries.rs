@@ -1,6 +1,6 @@
 //! Which programs have the tests: what cargo says when it builds them.
 
-use super::rows::{Catcher, Row, ZOO};
+use super::rows::{Catcher, Row, ZOO, package_in};
 use crate::steps;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,8 @@ struct Binary {
 /// once whichever bug is asked for; the test kit is among them, because it asks for the bugs.
 pub fn of_rows(rows: &[&Row]) -> Result<Binaries, String> {
     let packages: BTreeSet<&str> = ZOO.iter().map(|row| row.package).chain(["testkit"]).collect();
-    let mut selected: Vec<String> = packages.iter().map(|package| format!("--package=campanile-{package}")).collect();
+    let mut selected: Vec<String> =
+        packages.iter().map(|package| format!("--package={}", package_in(package))).collect();
     let targets: BTreeSet<&str> = rows.iter().flat_map(|row| row.catchers()).map(|test| test.target).collect();
     selected.extend(targets.iter().map(|target| match *target {
         "lib" => "--lib".to_owned(),
@@ -42,7 +43,8 @@ fn build(selected: Vec<String>) -> Result<Binaries, String> {
 impl Binaries {
     /// The program with this test.
     pub fn find(&self, test: &Catcher) -> Result<&Path, String> {
-        let found = self.0.iter().find(|binary| binary.package == test.package && binary.target == test.target);
+        let found =
+            self.0.iter().find(|binary| binary.package == package_in(test.package) && binary.target == test.target);
         found.map(|binary| &*binary.program).ok_or_else(|| format!("no tests `{}` of {}", test.target, test.package))
     }
 }
@@ -58,8 +60,8 @@ fn read(message: &str) -> Option<Binary> {
     // Of the profile; an example has one without.
     let is_test = message.contains("\"test\":true},\"features\"");
     let package = text("package_id", message)?;
-    let (_, package) = package.split_once("#campanile-")?;
-    let (package, _) = package.split_once('@')?;
+    let (_, package) = package.split_once('#')?;
+    let (package, _) = package.split_once('@').filter(|(package, _)| package.starts_with("campanile"))?;
     let target = match target.starts_with("{\"kind\":[\"test\"]") {
         true => text("name", target)?,
         false if target.starts_with("{\"kind\":[\"lib\"]") => "lib".to_owned(),
@@ -80,7 +82,7 @@ mod tests {
             )
         };
         let lib = read(&message("lib", "campanile_model", "\"/t/model-1\"")).unwrap();
-        assert_eq!((&*lib.package, &*lib.target, &*lib.program), ("model", "lib", Path::new("/t/model-1")));
+        assert_eq!((&*lib.package, &*lib.target, &*lib.program), ("campanile-model", "lib", Path::new("/t/model-1")));
         assert_eq!(read(&message("test", "oracle", "\"/t/oracle-1\"")).unwrap().target, "oracle");
         assert!(read(&message("lib", "campanile_model", "null")).is_none(), "the library itself");
         assert!(read(&message("example", "demo", "\"/t/demo\"")).is_none());

@@ -1,6 +1,6 @@
 //! The table for readers: `docs/internals/bug-zoo.md`.
 
-use super::rows::{Catcher, LATER, ZOO};
+use super::rows::{Catcher, LATER, ZOO, package_in};
 use crate::docs::head;
 
 /// The page.
@@ -28,7 +28,7 @@ pub fn page() -> String {
 
 fn caught_by(test: &Catcher) -> String {
     let tests = if test.target == "lib" { String::new() } else { format!(", tests `{}`", test.target) };
-    format!("`campanile-{}`{tests}: `{}`", test.package, test.test)
+    format!("`{}`{tests}: `{}`", package_in(test.package), test.test)
 }
 
 const INTRODUCTION: &str = "\

@@ -11,7 +11,7 @@ pub struct Row {
     pub seen: &'static str,
     /// What it does.
     pub does: &'static str,
-    /// The folder below `crates/`; the package has `campanile-` before it.
+    /// The folder below `crates/`.
     pub package: &'static str,
     /// Its tests: `lib` for those beside the code, otherwise the name of a file in `tests/`.
     pub target: &'static str,
@@ -42,6 +42,14 @@ pub struct Catcher {
     pub target: &'static str,
     /// As in `Row`.
     pub test: String,
+}
+
+/// The package in a folder below `crates/`.
+pub fn package_in(folder: &str) -> String {
+    match folder {
+        "node" => "campanile".to_owned(),
+        folder => format!("campanile-{folder}"),
+    }
 }
 
 impl Catcher {
@@ -75,6 +83,7 @@ const POSTGRES_JOBS: (&str, &str) = ("store", "postgres_jobs");
 const CLUSTER: (&str, &str) = ("cluster", "postgres");
 const ACTIONS: (&str, &str) = ("actions", "lib");
 const SIM: (&str, &str) = ("sim", "simulation");
+const VERSIONS: (&str, &str) = ("node", "versions");
 const WEBHOOK: (&str, &str) = ("actions", "webhook");
 
 /// The zoo, in the order in which a job travels.
@@ -297,6 +306,28 @@ pub const ZOO: &[Row] = &[
     row("skip-over-what-ran", "found here", EVERY_STORE,
         "a skip says of what ran that it did not",
         "versions::a_skip_never_covers_what_ran"),
+    row("attempt-takes-the-newest", "found here", EVERY_STORE,
+        "an execution that was fired before a change runs by the definition after it",
+        "versions::an_execution_runs_under_its_own_version_in_whole"),
+    row("counts-from-the-caller", "found here", EVERY_STORE,
+        "a change counts from when its caller sent it: what ran between that and the write was off the schedule",
+        "versions::a_change_counts_from_the_instant_of_the_store"),
+    row("pruned-is-skipped", "found here", EVERY_STORE,
+        "what was filled in during a pause, and is no longer kept, did not run according to the skip that the end of the pause writes",
+        "prune::what_ran_during_a_pause_is_not_skipped_when_it_ends"),
+    // The same through the binary: one node, and three on PostgreSQL.
+    row("attempt-takes-the-newest", "found here", VERSIONS,
+        "a worker gets the new payload, and the second call of a webhook goes to the new URL",
+        "an_execution_runs_under_its_own_version_in_the_embedded_store"),
+    row("attempt-takes-the-newest", "found here", VERSIONS,
+        "a worker gets the new payload, and the second call of a webhook goes to the new URL",
+        "an_execution_runs_under_its_own_version_on_postgresql"),
+    row("counts-from-the-caller", "found here", VERSIONS,
+        "runs off the schedule and while paused, around the instants of changes",
+        "changes_close_to_instants_are_exact_in_the_embedded_store"),
+    row("counts-from-the-caller", "found here", VERSIONS,
+        "runs off the schedule and while paused, around the instants of changes",
+        "changes_close_to_instants_are_exact_on_postgresql"),
     // Guards of the stores, which the whole engine shows too.
     row("epoch_unchecked", "S10", EVERY_STORE,
         "a node fires for shards that it has lost",

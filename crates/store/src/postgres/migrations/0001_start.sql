@@ -197,6 +197,16 @@ CREATE TABLE skips (
 );
 CREATE INDEX skips_recorded ON skips (recorded_at);
 
+-- Instants that ran and whose executions are no longer kept, as far as a skip covers them, or a pause that is not over will.
+CREATE TABLE pruned_runs (
+    job_id      uuid NOT NULL,
+    fire_at     int8 NOT NULL,
+    tenant      int8 NOT NULL,
+    pruned_at   int8 NOT NULL,
+    PRIMARY KEY (job_id, fire_at)
+);
+CREATE INDEX pruned_runs_pruned ON pruned_runs (pruned_at);
+
 -- Remembered answers to callers' keys.
 CREATE TABLE idempotency (
     tenant      int8 NOT NULL,

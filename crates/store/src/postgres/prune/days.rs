@@ -116,9 +116,10 @@ async fn drop_if_over(pool: &Pool, locks: Locks, order: &Order, day: Day) -> Res
         }
     };
     let executions = tally.counts.iter().map(|(.., n)| *n as usize).sum();
-    let what = (seal, tally);
-    let dropped =
-        partitions::drop_day(pool, day, &what, |tx, day, (seal, tally)| Box::pin(leave(tx, day, *seal, tally)));
+    let what = (seal, tally, order.now);
+    let dropped = partitions::drop_day(pool, day, &what, |tx, day, (seal, tally, now)| {
+        Box::pin(leave(tx, day, (*seal, tally), *now))
+    });
     Ok(if dropped.await? { Fate::Goes(executions) } else { Fate::Busy })
 }
 
@@ -211,7 +212,7 @@ async fn unseal(tx: &Tx<'_>, lock: i32, day: Day) -> Done<()> {
 
 /// Takes the executions of a day out of all counts, in the transaction that drops them, if they are still those that
 /// were counted.
-async fn leave(tx: &Tx<'_>, day: Day, seal: i64, tally: &Tally) -> Done<bool> {
+async fn leave(tx: &Tx<'_>, day: Day, (seal, tally): (i64, &Tally), now: Timestamp) -> Done<bool> {
     if seal_of(tx, day).await? != Some(seal) {
         return Ok(false);
     }
@@ -225,7 +226,7 @@ async fn leave(tx: &Tx<'_>, day: Day, seal: i64, tally: &Tally) -> Done<bool> {
         let sql = include_str!("../sql/prune/leave_groups.sql");
         tx.execute(sql, &[&tenants, &fingerprints, &counts, &from, &to]).await?;
     }
-    skips::cut_out_day(tx, (from, to), (day.start(), day.end())).await?;
+    skips::leave_day_behind(tx, (from, to), (day.start(), day.end()), now).await?;
     tx.execute(include_str!("../sql/prune/leave_watches.sql"), &[&from, &to]).await?;
     tx.execute(include_str!("../sql/prune/leave_overlaps.sql"), &[&from, &to]).await?;
     Ok(true)

@@ -168,6 +168,16 @@ CREATE TABLE skips (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX skips_recorded ON skips (recorded_at);
 
+-- Instants that ran and whose executions are no longer kept, as far as a skip covers them, or a pause that is not over will.
+CREATE TABLE pruned_runs (
+    job_id      BLOB NOT NULL,
+    fire_at     INTEGER NOT NULL,
+    tenant      INTEGER NOT NULL,
+    pruned_at   INTEGER NOT NULL,
+    PRIMARY KEY (job_id, fire_at)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX pruned_runs_pruned ON pruned_runs (pruned_at);
+
 -- Remembered answers to callers' keys.
 CREATE TABLE idempotency (
     tenant      INTEGER NOT NULL,

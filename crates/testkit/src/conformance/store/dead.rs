@@ -10,7 +10,7 @@ use campanile_model::lifecycle::{self, Ended, Event, State};
 use campanile_model::limits;
 use campanile_model::overlap::Overlap;
 use campanile_model::retry::RetryPolicy;
-use campanile_model::store::{Applied, Claimed, Completion, DeadGroup, Fire, Granted, Replay, RunningQuery};
+use campanile_model::store::{Applied, Claimed, Completion, DeadGroup, Fire, Granted, Resolve, RunningQuery};
 use campanile_model::{ExecutionId, TenantId, Timestamp};
 
 fn error(kind: &str, message: &str) -> Option<AttemptError> {
@@ -39,8 +39,8 @@ async fn groups(store: &Fixture) -> Vec<DeadGroup> {
 }
 
 async fn replay(store: &Fixture, ids: &[ExecutionId], wake_at: Timestamp) -> Vec<Applied> {
-    let replays = ids.iter().map(|&execution| Replay { execution, wake_at }).collect();
-    store.replay(TenantId::DEFAULT, replays, wake_at).await.unwrap().verdicts
+    let replays = ids.iter().map(|&execution| Resolve::Replay { execution, wake_at }).collect();
+    store.resolve_dead(TenantId::DEFAULT, replays, wake_at).await.unwrap().verdicts
 }
 
 /// By target, kind and message without what varies; most recently grown first.
@@ -113,8 +113,8 @@ pub async fn a_replay_keeps_the_attempts(store: Fixture) {
     assert_eq!(before.len(), 2);
 
     let now = g::at(500_000);
-    let replay = Replay { execution: id, wake_at: g::at(501_000) };
-    let moved = store.replay(job.tenant, vec![replay], now).await.unwrap();
+    let replay = Resolve::Replay { execution: id, wake_at: g::at(501_000) };
+    let moved = store.resolve_dead(job.tenant, vec![replay], now).await.unwrap();
     assert_eq!(moved.verdicts, [Applied::Done]);
     let waiting = &moved.ready[0];
     assert_eq!((waiting.dispatch.execution, waiting.dispatch.attempt, waiting.wake_at), (id, 2, g::at(501_000)));
@@ -167,11 +167,18 @@ pub async fn only_the_dead_are_replayed_and_buried(store: Fixture) {
     let nobody = ExecutionId::floor(DUE);
     let verdicts = [Applied::Stale { state: State::Pending }, Applied::Gone];
     assert_eq!(replay(&store, &[pending, nobody], DUE).await, verdicts);
-    assert_eq!(store.bury(TenantId::DEFAULT, vec![pending, nobody], "x", DUE).await.unwrap(), verdicts);
+    assert_eq!(
+        store.resolve_dead(TenantId::DEFAULT, g::discard(vec![pending, nobody], "x"), DUE).await.unwrap().verdicts,
+        verdicts
+    );
     let before = store.execution(dead).await;
-    let foreign = store.replay(TenantId(2), vec![Replay { execution: dead, wake_at: DUE }], DUE).await.unwrap();
+    let foreign =
+        store.resolve_dead(TenantId(2), vec![Resolve::Replay { execution: dead, wake_at: DUE }], DUE).await.unwrap();
     assert_eq!((&foreign.verdicts[..], foreign.ready.len()), (&[Applied::Gone][..], 0));
-    assert_eq!(store.bury(TenantId(2), vec![dead], "x", DUE).await.unwrap(), [Applied::Gone]);
+    assert_eq!(
+        store.resolve_dead(TenantId(2), g::discard(vec![dead], "x"), DUE).await.unwrap().verdicts,
+        [Applied::Gone]
+    );
     assert_eq!(store.execution(dead).await, before);
     assert_eq!(replay(&store, &[dead, dead], DUE).await, [Applied::Done, Applied::Stale { state: State::Pending }]);
 }
@@ -181,7 +188,11 @@ pub async fn a_buried_execution_says_why(store: Fixture) {
     let a = dead(&store, 1, "t", error("x", "first"), g::at(70_000)).await;
     let b = dead(&store, 2, "t", error("x", "first"), g::at(71_000)).await;
     let attempts = store.list_attempts(TenantId::DEFAULT, b).await.unwrap();
-    let verdicts = store.bury(TenantId::DEFAULT, vec![b, b], "known, see 42", g::at(80_000)).await.unwrap();
+    let verdicts = store
+        .resolve_dead(TenantId::DEFAULT, g::discard(vec![b, b], "known, see 42"), g::at(80_000))
+        .await
+        .unwrap()
+        .verdicts;
     assert_eq!(verdicts, [Applied::Done, Applied::Stale { state: State::Cancelled }]);
     let buried = store.execution(b).await;
     assert_eq!((buried.state, buried.reason), (State::Cancelled, Some(Reason::DiscardedByUser)));
@@ -192,7 +203,7 @@ pub async fn a_buried_execution_says_why(store: Fixture) {
     assert_eq!(left.len(), 1);
     assert_eq!((left[0].count, left[0].sample), (1, a), "another one stands for the group");
     assert_eq!(replay(&store, &[b], DUE).await, [Applied::Stale { state: State::Cancelled }]);
-    store.bury(TenantId::DEFAULT, vec![a], "too", g::at(80_000)).await.unwrap();
+    store.resolve_dead(TenantId::DEFAULT, g::discard(vec![a], "too"), g::at(80_000)).await.unwrap();
     assert_eq!(groups(&store).await, []);
     // An empty group forgets when it began.
     dead(&store, 3, "t", error("x", "first"), g::at(90_000)).await;
@@ -277,8 +288,8 @@ pub async fn a_replay_is_by_the_job_as_it_is_now(store: Fixture) {
     let mut other = (*job.definition).clone();
     (other.pool, other.timeout_ms) = ("other".into(), 7_000);
     let mended = store.change(&job, g::at(71_000), g::Change::Define(g::resolved(other, "new"))).await;
-    let replays = vec![Replay { execution: id, wake_at: g::at(72_000) }];
-    let moved = store.replay(TenantId::DEFAULT, replays, g::at(72_000)).await.unwrap();
+    let replays = vec![Resolve::Replay { execution: id, wake_at: g::at(72_000) }];
+    let moved = store.resolve_dead(TenantId::DEFAULT, replays, g::at(72_000)).await.unwrap();
     let dispatch = &moved.ready[0].dispatch;
     assert_eq!((&*dispatch.target, &*dispatch.pool, dispatch.job_version), ("new", "other", 2));
     assert_eq!(counts(&store).await, counted(&store).await);

@@ -7,7 +7,7 @@ use campanile_model::ids::EndpointId;
 use campanile_model::job::{Job, JobState};
 use campanile_model::lifecycle::{Event, State};
 use campanile_model::notify::{Delivery, DeliveryState, Endpoint, EventKind, Tried};
-use campanile_model::store::{Applied, AttemptFence, CancelBatch, CancelTarget, Completion, Record};
+use campanile_model::store::{Applied, AttemptFence, CancelBatch, CancelTarget, Completion, DeliveryWrite, Record};
 use campanile_model::{ExecutionId, TenantId, Timestamp};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -266,13 +266,14 @@ pub async fn deliveries_are_loaded_until_they_end(store: Fixture) {
         status: Some(503),
         error: Some("not now".into()),
     };
-    let tries = vec![
+    let tries = [
         tried(&of_one[0], DeliveryState::Waiting, 50),
         tried(&of_one[1], DeliveryState::Delivered, 0),
         tried(&of_one[2], DeliveryState::Failed, 0),
         Tried { seq: 1 << 40, ..tried(&of_one[0], DeliveryState::Waiting, 0) },
     ];
-    store.settle_deliveries(tries.clone()).await.unwrap();
+    let writes = tries.iter().cloned().map(DeliveryWrite::Tried).collect();
+    assert_eq!(store.put_deliveries(writes).await.unwrap(), [true, true, true, false], "the last one is not there");
     let mine = async |ms| load(ms, 10).await.into_iter().filter(|(_, to)| *to == one.id).collect::<Vec<_>>();
     assert_eq!(mine(49).await, []);
     assert_eq!(mine(50).await, [(50, one.id)]);
@@ -281,7 +282,8 @@ pub async fn deliveries_are_loaded_until_they_end(store: Fixture) {
     assert_eq!(settled.iter().map(|delivery| delivery.state).collect::<Vec<_>>(), states);
     assert!(settled.iter().all(|d| d.tries == 1 && d.status == Some(503) && d.error.as_deref() == Some("not now")));
     // Somebody else has ended it meanwhile: a try that ends later does not count.
-    store.settle_deliveries(vec![Tried { state: DeliveryState::Waiting, ..tries[1].clone() }]).await.unwrap();
+    let late = DeliveryWrite::Tried(Tried { state: DeliveryState::Waiting, ..tries[1].clone() });
+    assert_eq!(store.put_deliveries(vec![late]).await.unwrap(), [false]);
     assert_eq!(told(&store, &one).await, settled);
 }
 
@@ -296,14 +298,18 @@ pub async fn a_delivery_can_be_replayed(store: Fixture) {
     let (seq, later) = (delivery.seq, DUE.saturating_add_ms(9_000));
     let failed =
         Tried { seq, state: DeliveryState::Failed, next_at: DUE, status: Some(410), error: Some("gone".into()) };
-    store.settle_deliveries(vec![failed]).await.unwrap();
-    assert!(!store.replay_delivery(job.tenant, two.id, seq, later).await.unwrap());
-    assert!(!store.replay_delivery(TenantId(2), one.id, seq, later).await.unwrap());
-    assert!(!store.replay_delivery(job.tenant, one.id, seq + 100, later).await.unwrap());
-    assert!(store.replay_delivery(job.tenant, one.id, seq, later).await.unwrap());
+    assert_eq!(store.put_deliveries(vec![DeliveryWrite::Tried(failed)]).await.unwrap(), [true]);
+    let again = async |tenant, endpoint, seq| {
+        let write = DeliveryWrite::Replay { tenant, endpoint, seq, now: later };
+        store.put_deliveries(vec![write]).await.unwrap() == [true]
+    };
+    assert!(!again(job.tenant, two.id, seq).await);
+    assert!(!again(TenantId(2), one.id, seq).await);
+    assert!(!again(job.tenant, one.id, seq + 100).await);
+    assert!(again(job.tenant, one.id, seq).await);
     assert_eq!(told(&store, &one).await, [Delivery { next_at: later, ..delivery }]);
     assert!(store.delete_record(&Record::from(one.clone()).key()).await.unwrap());
-    assert!(!store.replay_delivery(job.tenant, one.id, seq, later).await.unwrap(), "nobody is there to take it");
+    assert!(!again(job.tenant, one.id, seq).await, "nobody is there to take it");
 }
 
 /// Newest first, without overlap; what waits goes with its endpoint.

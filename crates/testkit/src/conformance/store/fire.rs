@@ -241,13 +241,13 @@ pub async fn skips_are_fenced_and_recorded(store: Fixture) {
     let with = |fences| FireBatch { skips: vec![skip.clone()], ..batch(fences, Vec::new()) };
     let none: Arc<[ShardFence]> = Arc::new([]);
     assert_eq!(store.fire(with(none)).await.unwrap(), FireVerdict::EpochLost(vec![shard_of(job.id)]));
-    assert_eq!(store.list_skips(job.tenant, job.id, None, 10).await.unwrap(), []);
+    assert_eq!(store.list_skips(job.tenant, job.id, None, 10).await.unwrap().items, []);
     let fences = store.open_all().await;
     for _ in 0..2 {
         assert_eq!(store.fire(with(fences.clone())).await.unwrap(), FireVerdict::Fired(Verdicts::default()));
     }
     assert_eq!(
-        store.list_skips(job.tenant, job.id, None, 10).await.unwrap(),
+        store.list_skips(job.tenant, job.id, None, 10).await.unwrap().items,
         [skip],
         "the same skip again is the same"
     );

@@ -100,7 +100,7 @@ pub async fn no_lease_is_extended_after_a_cancel(store: Fixture) {
     let cancel = Extended::Cancel { until: later(6_000), reason: Some(Reason::CancelledByUser) };
     assert_eq!(extended(&store, told).await, cancel);
     assert_eq!(store.execution(id).await.wake_at, later(6_000));
-    let told = store.progress(TenantId::DEFAULT, id).await.unwrap().unwrap();
+    let told = store.reports(TenantId::DEFAULT, id, 0, 0).await.unwrap().progress.unwrap();
     assert_eq!(told.checkpoint.as_deref(), Some("7"), "what it tells while it stops is kept");
 }
 
@@ -108,7 +108,7 @@ pub async fn no_lease_is_extended_after_a_cancel(store: Fixture) {
 pub async fn progress_is_kept_and_the_next_attempt_gets_the_checkpoint(store: Fixture) {
     let (job, first) = beating(&store, 1, 60_000, 5_000).await;
     let id = first.fence.execution;
-    assert_eq!(store.progress(job.tenant, id).await.unwrap(), None);
+    assert_eq!(store.reports(job.tenant, id, 0, 0).await.unwrap().progress, None);
     let tell = async |fence: AttemptFence,
                       ms: i64,
                       fraction: Option<f64>,
@@ -122,7 +122,7 @@ pub async fn progress_is_kept_and_the_next_attempt_gets_the_checkpoint(store: Fi
         };
         let extension = g::extension(fence, later(ms), later(ms + 5_000));
         assert!(matches!(extended(&store, Extension { progress: Some(told), ..extension }).await, Extended::Until(_)));
-        let read = store.progress(job.tenant, id).await.unwrap().unwrap();
+        let read = store.reports(job.tenant, id, 0, 0).await.unwrap().progress.unwrap();
         (read.fraction, read.message, read.checkpoint.map(|it| it.to_string()), read.at)
     };
     let text = |text: &str| Some(text.to_owned());
@@ -133,7 +133,11 @@ pub async fn progress_is_kept_and_the_next_attempt_gets_the_checkpoint(store: Fi
     let told = Some(Progress { fraction: Some(0.9), ..Progress::default() });
     let zombie = Extension { progress: told, ..g::extension(wrong, later(300), later(900)) };
     assert_eq!(extended(&store, zombie).await, Extended::Stale { state: State::Running });
-    assert_eq!(store.progress(job.tenant, id).await.unwrap().unwrap().fraction, Some(0.25), "a zombie tells nothing");
+    assert_eq!(
+        store.reports(job.tenant, id, 0, 0).await.unwrap().progress.unwrap().fraction,
+        Some(0.25),
+        "a zombie tells nothing"
+    );
     let failed = g::complete(&first, Event::FailRetryable, AttemptOutcome::Failed, later(400));
     let wake_at = failed.wake_at;
     store.completed(failed).await;
@@ -141,7 +145,7 @@ pub async fn progress_is_kept_and_the_next_attempt_gets_the_checkpoint(store: Fi
     assert_eq!(second.checkpoint.as_deref(), Some("{\"row\":5}"));
     let fresh = tell(second.fence, 2_000, None, Some("again"), None).await;
     assert_eq!(fresh, (None, text("again"), text("{\"row\":5}"), later(2_000)), "only the checkpoint is taken over");
-    assert_eq!(store.progress(TenantId(2), id).await.unwrap(), None);
+    assert_eq!(store.reports(TenantId(2), id, 0, 0).await.unwrap().progress, None);
 }
 
 /// In the order of arrival, over all attempts, up to the limit.
@@ -154,7 +158,7 @@ pub async fn logs_are_kept_in_order_and_bounded(store: Fixture) {
         ..g::extension(granted.fence, later(1), later(5_000))
     };
     store.extend(vec![extension(0..3), extension(3..5)]).await.unwrap();
-    let list = async |tenant, after, limit| store.list_logs(tenant, id, after, limit).await.unwrap();
+    let list = async |tenant, after, limit| store.reports(tenant, id, after, limit).await.unwrap().logs;
     let read = list(job.tenant, 0, 100).await;
     assert_eq!(read.iter().map(|(_, line)| line.clone()).collect::<Vec<_>>(), (0..5).map(line).collect::<Vec<_>>());
     assert!(read.is_sorted_by_key(|(position, _)| *position) && read[0].0 > 0);
@@ -181,7 +185,7 @@ pub async fn the_last_lines_come_with_the_completion(store: Fixture) {
     let done = Completion { logs: logs.clone(), ..done };
     for _ in 0..2 {
         assert_eq!(store.completed(done.clone()).await, Applied::Done);
-        let read = store.list_logs(job.tenant, granted.fence.execution, 0, 10).await.unwrap();
+        let read = store.reports(job.tenant, granted.fence.execution, 0, 10).await.unwrap().logs;
         assert_eq!(read.into_iter().map(|(_, line)| line).collect::<Vec<_>>(), logs, "once");
     }
 }

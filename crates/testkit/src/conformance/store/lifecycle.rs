@@ -13,7 +13,7 @@ use campanile_model::job::Job;
 use campanile_model::lifecycle::{self, Event, State};
 use campanile_model::overlap::Overlap;
 use campanile_model::store::{
-    Applied, AttemptFence, CancelVerdict, Claimed, ExecutionQuery, Extended, Fired, JobKey, Replay, WaitingQuery,
+    Applied, AttemptFence, CancelVerdict, Claimed, ExecutionQuery, Extended, Fired, JobKey, Resolve, WaitingQuery,
 };
 use campanile_model::{ExecutionId, Timestamp};
 
@@ -137,10 +137,12 @@ async fn attempt(store: &Fixture, job: &Job, id: ExecutionId, event: Event) -> R
             if store.execution(id).await.state == row.state { Err(None) } else { Ok(()) }
         }
         Event::Replay => {
-            let replays = vec![Replay { execution: id, wake_at: LATER }];
-            applied(store.replay(job.tenant, replays, LATER).await.unwrap().verdicts[0])
+            let replays = vec![Resolve::Replay { execution: id, wake_at: LATER }];
+            applied(store.resolve_dead(job.tenant, replays, LATER).await.unwrap().verdicts[0])
         }
-        Event::Bury => applied(store.bury(job.tenant, vec![id], "enough", LATER).await.unwrap()[0]),
+        Event::Bury => {
+            applied(store.resolve_dead(job.tenant, g::discard(vec![id], "enough"), LATER).await.unwrap().verdicts[0])
+        }
         Event::Cancel => match store.cancelled(id, LATER).await {
             CancelVerdict::Done => Ok(()),
             CancelVerdict::Stale { state } => Err(Some(state)),

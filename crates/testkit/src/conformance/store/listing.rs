@@ -320,7 +320,7 @@ pub async fn skips_are_listed_by_window(store: Fixture) {
     store.skipped(&skips).await;
     let list = async |within: Option<(i64, i64)>, limit| {
         let within = within.map(|(from, to)| (g::at(from), g::at(to)));
-        store.list_skips(job.tenant, job.id, within, limit).await.unwrap()
+        store.list_skips(job.tenant, job.id, within, limit).await.unwrap().items
     };
     let those = |indexes: &[usize]| indexes.iter().map(|&i| skips[i].clone()).collect::<Vec<_>>();
     assert_eq!(list(None, 10).await, those(&[3, 2, 1, 0]));
@@ -331,5 +331,5 @@ pub async fn skips_are_listed_by_window(store: Fixture) {
     assert_eq!(list(Some((50, 50)), 10).await, those(&[3]));
     assert_eq!(list(Some((90, 1_000)), 10).await, those(&[3]));
     assert_eq!(list(Some((91, 1_000)), 10).await, []);
-    assert_eq!(store.list_skips(TenantId(2), job.id, None, 10).await.unwrap(), []);
+    assert_eq!(store.list_skips(TenantId(2), job.id, None, 10).await.unwrap().items, []);
 }

@@ -8,7 +8,7 @@ use campanile_model::job::{Cursor, Job, JobState};
 use campanile_model::lifecycle::Event;
 use campanile_model::schedule::Schedule;
 use campanile_model::shard::{self, ShardFence, ShardId, shard_of};
-use campanile_model::store::{ChangeSeq, CursorMove, DueQuery, PlannedJob, WaitingQuery};
+use campanile_model::store::{ChangeSeq, CursorMove, DueQuery, JobQuery, PlannedJob, WaitingQuery};
 use campanile_model::{JobId, Timestamp};
 use std::sync::Arc;
 
@@ -257,7 +257,10 @@ pub async fn pauses_that_are_over_are_found(store: Fixture) {
     }
     store.change(&jobs[4], g::at(2), g::Change::Resume).await;
     store.change(&jobs[5], g::at(2), g::Change::Delete).await;
-    let load = async |ms, limit| store.load_resumable(g::at(ms), limit).await.unwrap();
+    let load = async |ms, limit| {
+        let query = JobQuery { pause_ends_by: Some(g::at(ms)), limit, ..JobQuery::default() };
+        store.list_jobs(&query).await.unwrap().items
+    };
     assert_eq!(load(99, 10).await, []);
     assert_eq!(load(100, 10).await, [jobs[1].clone()]);
     assert_eq!(load(300, 10).await, [jobs[1].clone(), jobs[3].clone(), jobs[0].clone()]);

@@ -8,7 +8,7 @@ use campanile_model::job::Job;
 use campanile_model::lifecycle::{Event, State};
 use campanile_model::overlap::Overlap;
 use campanile_model::store::{
-    Applied, CancelBatch, CancelVerdict, Claimed, Completion, Extended, Fire, Fired, Granted, Replay, RunningQuery,
+    Applied, CancelBatch, CancelVerdict, Claimed, Completion, Extended, Fire, Fired, Granted, Resolve, RunningQuery,
     Waiting,
 };
 use campanile_model::{ExecutionId, TenantId, Timestamp, limits};
@@ -356,8 +356,8 @@ pub async fn a_replayed_run_waits_for_its_turn(store: Fixture) {
     let first = granted(store.claimed(runs[0], 0, LATE).await);
     assert_eq!(end(&store, &first, Event::FailFinal).await, []);
     let second = granted(store.claimed(runs[1], 0, LATE).await);
-    let replay = Replay { execution: runs[0], wake_at: LATE };
-    let moved = store.replay(TenantId::DEFAULT, vec![replay], LATE).await.unwrap();
+    let replay = Resolve::Replay { execution: runs[0], wake_at: LATE };
+    let moved = store.resolve_dead(TenantId::DEFAULT, vec![replay], LATE).await.unwrap();
     assert_eq!(ids(&moved.ready), [runs[0]]);
     assert_eq!(store.claimed(runs[0], 1, LATE).await, Claimed::Held { by: runs[1], cancel: false });
     assert_eq!(end(&store, &second, Event::Succeed).await, [runs[0]]);

@@ -1,17 +1,20 @@
 //! Retention: what is deleted, what is kept, and what goes with it.
 
 use super::lives::{self, Dice, all, pages};
-use super::{DUE, Fixture};
+use super::{DUE, Fixture, batch};
 use crate::generate as g;
 use campanile_model::execution::{AttemptError, AttemptOutcome, LogLine, Progress, Reason};
-use campanile_model::ids::EndpointId;
-use campanile_model::job::Cursor;
+use campanile_model::ids::{EndpointId, FireKind};
+use campanile_model::job::{Cursor, Job};
 use campanile_model::lifecycle::{Event, State};
 use campanile_model::notify::{DeliveryState, Endpoint, EventKind, Tried};
 use campanile_model::stats::StatsQuery;
-use campanile_model::store::{Completion, CursorMove, ExecutionQuery, Extension, Keep, Pruned, Retention, Skip};
+use campanile_model::store::{
+    Claim, Completion, CursorMove, DeliveryWrite, ExecutionQuery, Extension, Fire, Keep, Pruned, Retention, Skip,
+};
 use campanile_model::{ExecutionId, TenantId, Timestamp};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 const DAY_MS: u64 = 86_400_000;
 
@@ -116,8 +119,8 @@ pub async fn everything_goes_with_an_execution(store: Fixture) {
     let dead = g::complete(&second, Event::FailFinal, AttemptOutcome::Failed, failed.wake_at);
     store.complete(vec![Completion { error, ..dead }]).await.unwrap();
     assert_eq!(store.list_attempts(tenant, id).await.unwrap().len(), 2);
-    assert_eq!(store.list_logs(tenant, id, 0, 10).await.unwrap().len(), 1);
-    assert!(store.progress(tenant, id).await.unwrap().is_some());
+    assert_eq!(store.reports(tenant, id, 0, 10).await.unwrap().logs.len(), 1);
+    assert!(store.reports(tenant, id, 0, 0).await.unwrap().progress.is_some());
     assert_eq!(store.dead_groups(tenant, 10).await.unwrap().len(), 1);
 
     let rules = retention(&[by_age(State::Dead, 1_000)]);
@@ -127,8 +130,8 @@ pub async fn everything_goes_with_an_execution(store: Fixture) {
     assert_eq!(pruned, Pruned { executions: 1, others: 0, more: false });
     assert_eq!(store.get_executions(tenant, &[id]).await.unwrap(), [None]);
     assert_eq!(store.list_attempts(tenant, id).await.unwrap(), []);
-    assert_eq!(store.list_logs(tenant, id, 0, 10).await.unwrap(), []);
-    assert_eq!(store.progress(tenant, id).await.unwrap(), None);
+    assert_eq!(store.reports(tenant, id, 0, 10).await.unwrap().logs, []);
+    assert_eq!(store.reports(tenant, id, 0, 0).await.unwrap().progress, None);
     assert_eq!(store.dead_groups(tenant, 10).await.unwrap(), []);
 }
 
@@ -200,7 +203,7 @@ pub async fn deliveries_rollups_and_skips_go_by_age(store: Fixture) {
         status: Some(200),
         error: None,
     });
-    store.settle_deliveries(tried.collect()).await.unwrap();
+    assert_eq!(store.put_deliveries(tried.map(DeliveryWrite::Tried).collect()).await.unwrap(), [true; 3]);
     let skip = |recorded: i64| Skip {
         tenant: job.tenant,
         job: job.id,
@@ -222,7 +225,7 @@ pub async fn deliveries_rollups_and_skips_go_by_age(store: Fixture) {
     };
     let pruned = prune(&store, &rules, later, 2).await;
     assert_eq!(pruned, Pruned { executions: 0, others: 3, more: false });
-    assert_eq!(store.list_skips(job.tenant, job.id, None, 10).await.unwrap(), [skip(200_000)]);
+    assert_eq!(store.list_skips(job.tenant, job.id, None, 10).await.unwrap().items, [skip(200_000)]);
     let stats = StatsQuery { tenant: job.tenant, from: g::START, to: later, pool: None, target: None, limit: 100 };
     assert_eq!(store.stats(&stats).await.unwrap().len(), 3);
     let left = store.list_deliveries(job.tenant, endpoint.id, None, 10).await.unwrap().items;
@@ -231,7 +234,7 @@ pub async fn deliveries_rollups_and_skips_go_by_age(store: Fixture) {
     prune(&store, &rules, later.saturating_add_ms(DAY_MS as i64), 100).await;
     let left = store.list_deliveries(job.tenant, endpoint.id, None, 10).await.unwrap().items;
     assert_eq!(left.iter().map(|delivery| delivery.state).collect::<Vec<_>>(), [DeliveryState::Waiting]);
-    assert_eq!(store.list_skips(job.tenant, job.id, None, 10).await.unwrap(), []);
+    assert_eq!(store.list_skips(job.tenant, job.id, None, 10).await.unwrap().items, []);
     assert_eq!(store.stats(&stats).await.unwrap(), []);
     assert_eq!(ids(&store).await.len(), 4, "without a rule, nothing is deleted");
 }
@@ -270,12 +273,76 @@ pub async fn what_ran_is_cut_out_of_the_skips_around_it(store: Fixture) {
 
     let all_states = State::ALL.map(|state| by_count(state, 0));
     assert_eq!(prune(&store, &retention(&all_states), died, 2).await.executions, 6);
-    let left = store.list_skips(jobs[0].tenant, jobs[0].id, None, 10).await.unwrap();
+    let left = store.list_skips(jobs[0].tenant, jobs[0].id, None, 10).await.unwrap().items;
     let covers = |at: Timestamp| left.iter().any(|skip| skip.from <= at && at <= skip.to);
     assert_eq!([ran, skipped, died].map(covers), [false, true, false], "{left:?}");
     assert!(covers(g::at(0)) && covers(ran.saturating_add_ms(-1)) && covers(ran.saturating_add_ms(1)));
-    let other = store.list_skips(jobs[1].tenant, jobs[1].id, None, 10).await.unwrap();
+    let other = store.list_skips(jobs[1].tenant, jobs[1].id, None, 10).await.unwrap().items;
     assert_eq!(other.len(), 2, "the pause of the second job, without what ran in it: {other:?}");
+}
+
+/// The fires of a job that somebody asked for later, at instants of its schedule, and that have succeeded.
+async fn backfilled(store: &Fixture, job: &Job, instants: &[Timestamp], now: Timestamp) {
+    for &at in instants {
+        let fire = Fire { kind: FireKind::Backfill, wake_at: now, ..g::fire(job, at) };
+        let id = fire.dispatch.execution;
+        store.fire(batch(Arc::new([]), vec![fire])).await.unwrap();
+        let claim = Claim { job_version: job.version, ..g::claim(id, 0, now) };
+        store.completed(g::complete_unclaimed(claim)).await;
+    }
+}
+
+/// Which of these instants a skip of a job covers.
+async fn covered(store: &Fixture, job: &Job, instants: &[Timestamp]) -> Vec<bool> {
+    let mut covered = Vec::new();
+    for &at in instants {
+        let exactly = store.list_skips(job.tenant, job.id, Some((at, at)), 1).await.unwrap().items;
+        let all = store.list_skips(job.tenant, job.id, None, 100).await.unwrap().items;
+        assert_eq!(exactly.is_empty(), !all.iter().any(|skip| skip.from <= at && at <= skip.to));
+        covered.push(!exactly.is_empty());
+    }
+    covered
+}
+
+/// Rule 6: what ran for an instant of a pause, and is deleted before the pause ends, is not in the skip that its end writes; however
+/// long the pause lasts.
+pub async fn what_ran_during_a_pause_is_not_skipped_when_it_ends(store: Fixture) {
+    let job = store.job(1).await;
+    let paused = store.change(&job, g::at(1_000), g::Change::Pause(None)).await;
+    let instants = [DUE, DUE.saturating_add_ms(60_000)];
+    backfilled(&store, &paused, &instants[..1], DUE.saturating_add_ms(100_000)).await;
+    let all_states = State::ALL.map(|state| by_count(state, 0));
+    let rules = Retention { skips_ms: 1_000, ..retention(&all_states) };
+    assert_eq!(prune(&store, &rules, DUE.saturating_add_ms(100_000), 10).await.executions, 1);
+    let a_year_later = DUE.saturating_add_ms(365 * DAY_MS as i64);
+    prune(&store, &rules, a_year_later, 10).await;
+    let resumed = store.change(&paused, a_year_later, g::Change::Resume).await;
+    assert_eq!(covered(&store, &resumed, &instants).await, [false, true]);
+    prune(&store, &rules, a_year_later.saturating_add_ms(500), 10).await;
+    assert_eq!(covered(&store, &resumed, &instants).await, [false, true], "as long as the skip is kept");
+}
+
+/// Rule 6: an owner that begins in the middle of a blackout records the whole of it once more.
+pub async fn a_skip_that_is_written_again_does_not_cover_what_ran(store: Fixture) {
+    let job = store.job(1).await;
+    let instants = [DUE, DUE.saturating_add_ms(60_000)];
+    let (from, to, recorded_at) = (g::at(0), DUE.saturating_add_ms(100_000), DUE);
+    let (tenant, reason) = (job.tenant, Reason::Blackout);
+    let blackout = Skip { tenant, job: job.id, from, to, reason, recorded_at };
+    store.skipped(std::slice::from_ref(&blackout)).await;
+    backfilled(&store, &job, &instants[..1], DUE).await;
+    let cursor = Cursor { next_fire_at: Some(instants[1]), fires_left: None };
+    let passed = CursorMove { job: job.id, version: 1, superseded: false, cursor };
+    store.advance(store.open_all().await, vec![passed]).await.unwrap();
+    let rules = Retention { skips_ms: 1_000, ..retention(&[by_count(State::Succeeded, 0)]) };
+    assert_eq!(prune(&store, &rules, DUE, 10).await.executions, 1);
+    assert_eq!(covered(&store, &job, &instants).await, [false, true]);
+    let again = Skip { recorded_at: DUE.saturating_add_ms(50_000), ..blackout };
+    store.skipped(std::slice::from_ref(&again)).await;
+    assert_eq!(covered(&store, &job, &instants).await, [false, true]);
+    prune(&store, &rules, DUE.saturating_add_ms(50_000), 10).await;
+    store.skipped(&[again]).await;
+    assert_eq!(covered(&store, &job, &instants).await, [false, true], "it lasts longer than what is over is kept");
 }
 
 /// As long as an execution of them, and longer by their own retention; and not while they owe something.

@@ -9,8 +9,8 @@ use campanile_model::lifecycle::{Event, State};
 use campanile_model::overlap::Overlap;
 use campanile_model::schedule::Schedule;
 use campanile_model::store::{
-    Applied, ChangeSeq, Claim, Claimed, CursorMove, DueQuery, FireVerdict, Fired, JobKey, PlannedJob, RunningQuery,
-    Skip, Waiting,
+    Applied, ChangeSeq, Claim, Claimed, CursorMove, DueQuery, FireVerdict, Fired, JobKey, JobQuery, PlannedJob,
+    RunningQuery, Skip, Waiting,
 };
 use campanile_model::{ExecutionId, TenantId, Timestamp};
 use std::sync::Arc;
@@ -110,7 +110,7 @@ pub async fn a_deletion_takes_away_what_older_versions_owe(store: Fixture) {
     assert_eq!(store.load_changed(since, 10).await.unwrap().jobs.len(), 1);
     let (from, to, at) = (DUE, after_due(600_000), after_due(600_000));
     let skip = Skip { tenant: TENANT, job: job.id, from, to, reason: Reason::JobDeleted, recorded_at: at };
-    assert_eq!(store.list_skips(TENANT, job.id, None, 10).await.unwrap(), [skip]);
+    assert_eq!(store.list_skips(TENANT, job.id, None, 10).await.unwrap().items, [skip]);
 }
 
 /// Rules 1 and 2: who pauses (or reschedules) before an instant governs it, whatever follows before somebody starts it.
@@ -242,11 +242,12 @@ pub async fn a_pause_ends_when_it_was_to_end(store: Fixture) {
     let job = store.job(1).await;
     let until = after_due(90_000);
     let paused = store.change(&job, g::at(1_000), g::Change::Pause(Some(until))).await;
-    assert_eq!(store.load_resumable(after_due(400_000), 10).await.unwrap(), std::slice::from_ref(&paused));
+    let over = JobQuery { pause_ends_by: Some(after_due(400_000)), limit: 10, ..JobQuery::default() };
+    assert_eq!(store.list_jobs(&over).await.unwrap().items, std::slice::from_ref(&paused));
     let resumed = store.change(&paused, after_due(400_000), g::Change::Resume).await;
     assert_eq!((resumed.version, resumed.effective_at), (3, until));
     assert_eq!(resumed.cursor.next_fire_at, Some(after_due(120_000)));
-    let skips = store.list_skips(TENANT, job.id, None, 10).await.unwrap();
+    let skips = store.list_skips(TENANT, job.id, None, 10).await.unwrap().items;
     assert_eq!((skips.len(), skips[0].from, skips[0].to), (1, g::at(1_001), until));
 
     let job = store.job(2).await;
@@ -293,7 +294,7 @@ pub async fn a_skip_never_covers_what_ran(store: Fixture) {
     let (reason, recorded_at) = (Reason::MisfireCoalesced, to);
     let skip = |from, to| Skip { tenant: TENANT, job: job.id, from, to, reason, recorded_at };
     store.skipped(&[skip(from, to)]).await;
-    let list = async |within, limit| store.list_skips(TENANT, job.id, within, limit).await.unwrap();
+    let list = async |within, limit| store.list_skips(TENANT, job.id, within, limit).await.unwrap().items;
     let pieces = |cuts: &[i64]| -> Vec<Skip> {
         let starts = cuts.iter().map(|&at| after_due(at + 1)).chain([from]);
         let ends = [to].into_iter().chain(cuts.iter().map(|&at| after_due(at - 1)));

@@ -12,7 +12,7 @@ use campanile_model::lifecycle::{Event, State};
 use campanile_model::overlap::Overlap;
 use campanile_model::store::{
     AttemptFence, CancelBatch, CancelTarget, Claim, Claimed, Completion, Deferral, Fire, FireBatch, JobKey, Put,
-    Replay, Store,
+    Resolve, Store,
 };
 use campanile_model::{ExecutionId, TenantId, Timestamp};
 use std::collections::BTreeMap;
@@ -173,10 +173,10 @@ impl Walk {
     async fn raise_the_dead(&mut self, store: &Arc<dyn Store>) {
         let ids: Vec<_> = (0..6).filter_map(|_| self.any_id()).collect();
         if self.dice.below(3) == 0 {
-            store.bury(TenantId::DEFAULT, ids, "enough", self.now).await.unwrap();
+            store.resolve_dead(TenantId::DEFAULT, g::discard(ids, "enough"), self.now).await.unwrap();
         } else {
-            let replays = ids.into_iter().map(|execution| Replay { execution, wake_at: self.now }).collect();
-            store.replay(TenantId::DEFAULT, replays, self.now).await.unwrap();
+            let replays = ids.into_iter().map(|execution| Resolve::Replay { execution, wake_at: self.now }).collect();
+            store.resolve_dead(TenantId::DEFAULT, replays, self.now).await.unwrap();
         }
     }
 

@@ -1,4 +1,4 @@
--- caller: list_logs
+-- caller: reports
 -- guard: the tenant
 -- index: PRIMARY KEY
 SELECT l.seq, l.at, l.level, l.message

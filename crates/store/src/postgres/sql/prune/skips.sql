@@ -1,4 +1,5 @@
 -- caller: prune
--- guard: none
+-- guard: only those whose range is over: a blackout that lasts is recorded again and again
 -- index: skips_recorded
-DELETE FROM skips WHERE ctid = ANY (ARRAY(SELECT ctid FROM skips WHERE recorded_at < $1 ORDER BY recorded_at LIMIT $2))
+DELETE FROM skips
+WHERE ctid = ANY (ARRAY(SELECT ctid FROM skips WHERE recorded_at < $1 AND to_at < $1 ORDER BY recorded_at LIMIT $2))

@@ -1,4 +1,4 @@
--- caller: put_jobs, fire, prune
+-- caller: put_jobs, fire
 -- guard: the caller's; a repeated skip is the same row
 -- index: skips_pkey
 INSERT INTO skips (job_id, to_at, from_at, reason, tenant, recorded_at)

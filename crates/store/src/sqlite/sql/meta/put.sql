@@ -1,4 +1,4 @@
--- caller: mark_zone_database, open
+-- caller: open
 -- guard: none
 -- index: PRIMARY KEY
 INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)

@@ -1,4 +1,4 @@
--- caller: replay_delivery
+-- caller: put_deliveries
 -- guard: the tenant, and an endpoint that is there (kind 2)
 -- index: INTEGER PRIMARY KEY
 UPDATE outbox SET state = ?4, tries = 0, next_at = ?5, status = NULL, error = NULL
