@@ -1,10 +1,11 @@
 //! The HTTP client of everything that a node sends to where users say: webhooks and events.
 //!
-//! It keeps connections for reuse, and nothing in it is held while a target is slow: a thousand slow targets cost their
-//! sockets, and no time of a fast one. Names are resolved by the `guard`; redirects are never followed, proxies never used,
+//! It keeps connections for reuse, and opens few where few are enough (`hosts`). No call waits for one that is slow: a thousand
+//! slow targets cost their sockets, and no time of a fast one. Names are resolved by the `guard`; redirects are never followed, proxies never used,
 //! bodies never decompressed. Who sends checks the URL (`Targets::parse`) and keeps the time limit.
 
 mod failure;
+mod hosts;
 
 use crate::guard::resolver::Resolver;
 use crate::registry::Options;
@@ -17,6 +18,8 @@ use tracing::warn;
 use url::Url;
 
 pub(crate) use failure::Failure;
+use hosts::Hosts;
+pub(crate) use hosts::Turn;
 
 const AGENT: &str = concat!("campanile/", env!("CARGO_PKG_VERSION"));
 
@@ -29,6 +32,7 @@ pub struct Client {
 struct Inner {
     options: Options,
     resolver: Resolver,
+    hosts: Hosts,
     /// Built when it is first needed: reading the host's certificates takes a moment, and most tests need none.
     http: OnceLock<Result<reqwest::Client, String>>,
 }
@@ -42,12 +46,22 @@ impl Client {
 
     /// A client that asks `resolver` for addresses.
     pub(crate) fn with(options: Options, resolver: Resolver) -> Self {
-        Self { inner: Arc::new(Inner { options, resolver, http: OnceLock::new() }) }
+        Self { inner: Arc::new(Inner { options, resolver, hosts: Hosts::default(), http: OnceLock::new() }) }
     }
 
     /// What it was made of.
     pub(crate) fn options(&self) -> &Options {
         &self.inner.options
+    }
+
+    /// Waits until a request may be sent to this origin.
+    pub(crate) async fn turn(&self, origin: &str) -> Turn {
+        self.inner.hosts.turn(origin).await
+    }
+
+    /// Requests that wait for their turn.
+    pub(crate) fn waiting(&self) -> usize {
+        self.inner.hosts.waiting()
     }
 
     /// A request to a URL that was checked.
@@ -56,6 +70,26 @@ impl Client {
             Ok(http) => Ok(http.request(method, url)),
             Err(error) => Err(Failure::new("client", format!("cannot send webhooks: {error}"), true)),
         }
+    }
+}
+
+impl Client {
+    /// Sends a request without guard or signature and answers nothing but whether it went well: for benchmarks, which measure
+    /// what the client does alone.
+    #[doc(hidden)]
+    pub async fn post(
+        &self,
+        url: &str,
+        headers: &[(&'static str, &'static str)],
+        body: &'static str,
+    ) -> Result<(), String> {
+        let url = Url::parse(url).map_err(|error| error.to_string())?;
+        let mut request = self.request(Method::POST, url).map_err(|failure| failure.message)?;
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let answer = request.body(body).send().await.map_err(|error| error.to_string())?;
+        answer.bytes().await.map(|_| ()).map_err(|error| error.to_string())
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! One attempt is one request: it is built (`request`), sent by the `client` to where the `guard` lets it, and its answer
 //! settled (`response`), or else the lack of one. The attempt's time limit covers all of it: lookup, connection, headers
-//! and body. Of an answer no more than `limits::RESPONSE_BYTES_MAX` bytes are read.
+//! and body; but not the wait until the request may be sent, while others go to the same host. Of an answer no more than `limits::RESPONSE_BYTES_MAX` bytes are read.
 //!
 //! A request that was sent may have had its effect even if its answer is lost, so every attempt of an execution carries
 //! the same `webhook-id` and `Idempotency-Key`, and a fence token that grows.
@@ -33,6 +33,11 @@ impl Webhook {
 
     async fn send(&self, target: &Target, work: &Work) -> Outcome {
         let origin = target.origin();
+        let turn = self.client.turn(&origin).await;
+        turn.spend(self.exchange(target, &origin, work)).await
+    }
+
+    async fn exchange(&self, target: &Target, origin: &str, work: &Work) -> Outcome {
         let options = self.client.options();
         let request = request::build(target, work, options.clock.now(), &options.secrets);
         let mut builder = match self.client.request(target.method.clone(), target.url.clone()) {
@@ -46,7 +51,7 @@ impl Webhook {
         let deadline = tokio::time::Instant::now() + time_limit;
         let mut answer = match tokio::time::timeout_at(deadline, builder.send()).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => return failed(Failure::of(&origin, error)),
+            Ok(Err(error)) => return failed(Failure::of(origin, error)),
             Err(_) => return timed_out(work, &format!("{origin} did not answer")),
         };
         let status = answer.status();
@@ -57,12 +62,12 @@ impl Webhook {
             Ok(Ok(())) => {}
             // A refusal stands without the rest of its body.
             _ if !status.is_success() => response.truncated = true,
-            Ok(Err(error)) => return failed(Failure::of(&origin, error)),
+            Ok(Err(error)) => return failed(Failure::of(origin, error)),
             Err(_) => {
                 return timed_out(work, &format!("{origin} answered {status}, but did not finish its body"));
             }
         }
-        response::settle(&origin, wishes, response)
+        response::settle(origin, wishes, response)
     }
 }
 
@@ -78,6 +83,10 @@ impl Action for Webhook {
 
     fn target(&self, config: &str) -> String {
         config::target(config).unwrap_or_default()
+    }
+
+    fn waiting(&self) -> usize {
+        self.client.waiting()
     }
 
     async fn run(&self, work: &Work) -> Outcome {

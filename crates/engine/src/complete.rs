@@ -4,6 +4,9 @@
 //! with the end of its backoff; so does who waited for a run of its job to end. A completion that comes too late
 //! (cancelled meanwhile, lease lost) is refused by the store and counted. On a crash before the write the attempt is
 //! lost with its node, and the reaper tries it again.
+//!
+//! A write takes whatever has ended since the one before it. The slots of its attempts are free when it is durable, all at
+//! once, so that the next claim finds as many: batches grow with the load, from one to `WRITE_MAX`, without any timer.
 
 use crate::context::Context;
 use crate::dispatch::Dispatcher;
@@ -18,10 +21,11 @@ use campanile_model::lifecycle::{self, Ended, Event, State};
 use campanile_model::queue::Dispatch;
 use campanile_model::retry::RetryPolicy;
 use campanile_model::store::{Applied, Completion, CompletionOf, JobKey, RunningAttempt, Verdicts, Waiting};
-use campanile_model::{Kind, Result, Timestamp};
+use campanile_model::{JobId, Kind, Result, TenantId, Timestamp};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::sync::mpsc;
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 /// An attempt that ended.
 pub struct Finished {
@@ -39,6 +43,8 @@ pub struct Finished {
     pub ended: Ended,
     /// What it logged at last.
     pub logs: Vec<LogLine>,
+    /// The slot that it has in this node until its outcome is durable; none for attempts of others.
+    pub slot: Option<OwnedSemaphorePermit>,
 }
 
 impl Finished {
@@ -61,7 +67,71 @@ impl Finished {
             started_at: attempt.started_at,
             ended,
             logs: Vec::new(),
+            slot: None,
         }
+    }
+}
+
+/// Where outcomes are sent.
+#[derive(Clone)]
+pub struct Outcomes {
+    batches: mpsc::Sender<Vec<Finished>>,
+    singles: mpsc::Sender<Finished>,
+}
+
+/// Where they arrive.
+pub struct Inbox {
+    batches: mpsc::Receiver<Vec<Finished>>,
+    singles: mpsc::Receiver<Finished>,
+}
+
+/// The sending and the receiving end, for a node with so many slots.
+pub fn channel(slots: usize) -> (Outcomes, Inbox) {
+    let (batches, batches_in) = mpsc::channel(OUTCOME_BATCHES_MAX);
+    // Each holds a slot, so there is always room.
+    let (singles, singles_in) = mpsc::channel(slots.max(1));
+    (Outcomes { batches, singles }, Inbox { batches: batches_in, singles: singles_in })
+}
+
+impl Outcomes {
+    /// Hands a batch over; waits while the writes are behind. The receiver is gone only when the engine stops: the store
+    /// still knows the executions then.
+    pub async fn send(&self, finished: Vec<Finished>) {
+        if !finished.is_empty() {
+            let _ = self.batches.send(finished).await;
+        }
+    }
+
+    /// Hands over the end of an attempt that has a slot in this node.
+    pub async fn send_one(&self, finished: Finished) {
+        let _ = self.singles.send(finished).await;
+    }
+}
+
+impl Inbox {
+    /// Waits for an outcome, and takes all that are there with it, within bounds. None when every sender is gone.
+    async fn next(&mut self) -> Option<Vec<Finished>> {
+        let mut finished = Vec::new();
+        tokio::select! {
+            biased;
+            Some(batch) = self.batches.recv() => finished = batch,
+            count = self.singles.recv_many(&mut finished, WRITE_MAX) => {
+                if count == 0 {
+                    // The senders are gone together; what they have left may be in the other half.
+                    finished = self.batches.recv().await?;
+                }
+            }
+        }
+        while finished.len() < WRITE_MAX {
+            match (self.singles.try_recv(), self.batches.try_recv()) {
+                (Err(_), Err(_)) => break,
+                (single, batch) => {
+                    finished.extend(single);
+                    finished.extend(batch.into_iter().flatten());
+                }
+            }
+        }
+        Some(finished)
     }
 }
 
@@ -76,35 +146,31 @@ pub struct Recorded {
     pub next_attempt_at: Option<Timestamp>,
 }
 
-/// Writes on their way to the store at the same time.
+/// Batches of outcomes on their way here. Few: who is behind should not receive more.
+const OUTCOME_BATCHES_MAX: usize = 8;
+/// Writes on their way to the store at the same time: while they are written, the next one gathers.
 const WRITES_IN_FLIGHT_MAX: usize = 3;
-/// Outcomes in one write, but for those of its last batch.
+/// Outcomes in one write, but for those of its last batch. It bounds how long others wait for the write: a few hundredths of a
+/// second for no-ops on SQLite, several times that for webhooks on PostgreSQL.
 const WRITE_MAX: usize = 4_096;
 /// When an instant action that was refused is tried again.
 const AGAIN_MS: i64 = 250;
 
 /// Runs until every sender is gone and everything is written.
-pub async fn run(ctx: Context, dispatcher: Dispatcher, mut inbox: mpsc::Receiver<Vec<Finished>>) {
+pub async fn run(ctx: Context, dispatcher: Dispatcher, mut inbox: Inbox) {
     let mut writing: FuturesUnordered<BoxFuture<'static, Vec<Recorded>>> = FuturesUnordered::new();
     let mut open = true;
     while open || !writing.is_empty() {
-        let mut finished = Vec::new();
         tokio::select! {
             biased;
             Some(_) = writing.next(), if !writing.is_empty() => {}
-            received = inbox.recv(), if open && writing.len() < WRITES_IN_FLIGHT_MAX => match received {
-                Some(batch) => finished = batch,
+            received = inbox.next(), if open && writing.len() < WRITES_IN_FLIGHT_MAX => match received {
+                Some(finished) => {
+                    let (ctx, dispatcher) = (ctx.clone(), dispatcher.clone());
+                    writing.push(Box::pin(async move { write(&ctx, &dispatcher, finished).await }));
+                }
                 None => open = false,
             },
-        }
-        // What else is there goes along, within bounds: what is received and not yet written looks lost to others.
-        while !finished.is_empty() && finished.len() < WRITE_MAX {
-            let Ok(more) = inbox.try_recv() else { break };
-            finished.extend(more);
-        }
-        if !finished.is_empty() {
-            let (ctx, dispatcher) = (ctx.clone(), dispatcher.clone());
-            writing.push(Box::pin(async move { write(&ctx, &dispatcher, finished).await }));
         }
     }
 }
@@ -121,6 +187,7 @@ async fn write(ctx: &Context, dispatcher: &Dispatcher, finished: Vec<Finished>) 
 pub async fn write_once(ctx: &Context, dispatcher: &Dispatcher, finished: Vec<Finished>) -> Result<Vec<Recorded>> {
     let settled: Vec<Settled> = finished.into_iter().map(|f| settle(f, ctx.random.next())).collect();
     let completions: Vec<Completion> = settled.iter().map(|settled| settled.completion.clone()).collect();
+    ctx.metrics.completions.count(completions.len());
     let moved = ctx.store.complete(completions).await?;
     Ok(conclude(ctx, dispatcher, settled, moved).await)
 }
@@ -135,12 +202,14 @@ async fn conclude(
     let mut again = moved.ready;
     let mut next = Vec::new();
     let mut recorded = Vec::with_capacity(settled.len());
+    let (mut free, mut pauses) = (Slots::default(), Vec::new());
     for (settled, verdict) in settled.into_iter().zip(moved.verdicts) {
-        let Settled { mut dispatch, completion, outcome, pause } = settled;
+        let Settled { mut dispatch, completion, outcome, pause, slot } = settled;
+        free.add(slot);
         let left = if verdict == Applied::Done { Left::Ended(&outcome) } else { Left::Refused };
         next.extend(ctx.gate.done(&dispatch, left, completion.finished_at));
         if let (Some(version), Applied::Done) = (pause, verdict) {
-            pause_job(ctx, &dispatch, version).await;
+            pauses.push((dispatch.tenant, dispatch.job, version));
         }
         let state = lifecycle::target(completion.event);
         let retries = matches!(completion.event, Event::FailRetryable | Event::Snooze | Event::Release);
@@ -162,9 +231,28 @@ async fn conclude(
             (Applied::Stale { .. } | Applied::Gone, _) => ctx.metrics.stale_refused.add(1),
         }
     }
+    drop(free);
     dispatcher.send(again);
     worker::publish(ctx, next).await;
+    // Last, because nobody waits for them, and each is a write of its own.
+    for (tenant, job, version) in pauses {
+        pause_job(ctx, tenant, job, version).await;
+    }
     recorded
+}
+
+/// Slots that become free together, so that whoever waits for them finds all of them.
+#[derive(Default)]
+struct Slots(Vec<OwnedSemaphorePermit>);
+
+impl Slots {
+    fn add(&mut self, slot: Option<OwnedSemaphorePermit>) {
+        let Some(slot) = slot else { return };
+        match self.0.iter_mut().find(|other| Arc::ptr_eq(other.semaphore(), slot.semaphore())) {
+            Some(other) => other.merge(slot),
+            None => self.0.push(slot),
+        }
+    }
 }
 
 /// Whether an instant action that was refused may still run: it was not claimed, and its execution waits as before.
@@ -182,6 +270,7 @@ async fn record(ctx: &Context, completions: Vec<Completion>) -> Verdicts<Applied
             answer => answer,
         }
     };
+    ctx.metrics.completions.count(completions.len());
     match persist(ctx, "complete", complete).await {
         Ok(moved) => return moved,
         Err(error) => tracing::error!(%error, attempts = completions.len(), "outcomes cannot be recorded together"),
@@ -205,12 +294,11 @@ async fn record(ctx: &Context, completions: Vec<Completion>) -> Verdicts<Applied
 
 /// Pauses a job whose target is gone for good, unless it was changed meanwhile: then that version's target will tell. A
 /// crash before this leaves it to the next fire's answer.
-async fn pause_job(ctx: &Context, dispatch: &Dispatch, version: u32) {
+async fn pause_job(ctx: &Context, tenant: TenantId, job: JobId, version: u32) {
     let unchanged = Conditions { if_match: Some(version), keyed: None };
-    let key = JobKey::Id(dispatch.job);
-    match intake::set_state(ctx, dispatch.tenant, &key, Change::Pause(None), unchanged).await {
-        Ok(_) => tracing::warn!(job = %dispatch.job, "the target is gone for good; the job is paused"),
-        Err(error) => tracing::info!(%error, job = %dispatch.job, "the target is gone, and the job has changed"),
+    match intake::set_state(ctx, tenant, &JobKey::Id(job), Change::Pause(None), unchanged).await {
+        Ok(_) => tracing::warn!(%job, "the target is gone for good; the job is paused"),
+        Err(error) => tracing::info!(%error, %job, "the target is gone, and the job has changed"),
     }
 }
 
@@ -222,10 +310,12 @@ struct Settled {
     outcome: Outcome,
     /// The version of the job to pause.
     pause: Option<u32>,
+    /// Free when the outcome is durable.
+    slot: Option<OwnedSemaphorePermit>,
 }
 
 fn settle(finished: Finished, seed: u64) -> Settled {
-    let Finished { mut dispatch, of, mut outcome, retry, started_at, ended, logs } = finished;
+    let Finished { mut dispatch, of, mut outcome, retry, started_at, ended, logs, slot } = finished;
     let settled = lifecycle::settle(&outcome, ended, &retry, seed);
     let mut pause = false;
     let (error, response) = match &mut outcome {
@@ -254,5 +344,82 @@ fn settle(finished: Finished, seed: u64) -> Settled {
         logs,
     };
     let pause = pause.then_some(dispatch.job_version);
-    Settled { dispatch, completion, outcome, pause }
+    Settled { dispatch, completion, outcome, pause, slot }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use campanile_model::ExecutionId;
+    use campanile_model::action::ActionKind;
+    use campanile_model::job::Priority;
+    use campanile_model::store::AttemptFence;
+    use tokio::sync::Semaphore;
+
+    fn finished(n: u8, slot: Option<OwnedSemaphorePermit>) -> Finished {
+        let (execution, now) = (ExecutionId::from_bytes([n; 16]), Timestamp::from_millis(0));
+        let dispatch = Dispatch {
+            execution,
+            job: JobId::from_bytes([n; 16]),
+            fire_at: now,
+            pool: "short".into(),
+            tenant: TenantId::DEFAULT,
+            job_version: 1,
+            attempt: 0,
+            priority: Priority::Normal,
+            action: ActionKind::Webhook,
+            target: "".into(),
+            queued_at: None,
+        };
+        let ended = Ended {
+            attempt: 1,
+            attempts_from: 0,
+            losses: 0,
+            first_started_at: now,
+            finished_at: now,
+            cancel_requested: None,
+        };
+        let of = CompletionOf::Running(AttemptFence { execution, attempt: 1, fence: 1 });
+        let outcome = Outcome::Succeeded { response: None };
+        let (retry, logs) = (RetryPolicy::default(), Vec::new());
+        Finished { dispatch, of, outcome, retry, started_at: now, ended, logs, slot }
+    }
+
+    #[tokio::test]
+    async fn a_write_takes_all_that_has_ended() {
+        let (outcomes, mut inbox) = channel(10);
+        for n in 0..3 {
+            outcomes.send_one(finished(n, None)).await;
+        }
+        outcomes.send(vec![finished(3, None), finished(4, None)]).await;
+        assert_eq!(inbox.next().await.map(|taken| taken.len()), Some(5));
+        outcomes.send_one(finished(5, None)).await;
+        drop(outcomes);
+        assert_eq!(inbox.next().await.map(|taken| taken.len()), Some(1));
+        assert!(inbox.next().await.is_none(), "every sender is gone");
+    }
+
+    #[tokio::test]
+    async fn a_write_is_bounded_and_leaves_the_rest_for_the_next() {
+        let (outcomes, mut inbox) = channel(2 * WRITE_MAX);
+        for _ in 0..WRITE_MAX + 10 {
+            outcomes.send_one(finished(1, None)).await;
+        }
+        assert_eq!(inbox.next().await.map(|taken| taken.len()), Some(WRITE_MAX));
+        assert_eq!(inbox.next().await.map(|taken| taken.len()), Some(10));
+    }
+
+    #[test]
+    fn slots_become_free_together() {
+        let lanes = [Arc::new(Semaphore::new(3)), Arc::new(Semaphore::new(1))];
+        let mut slots = Slots::default();
+        for lane in [0, 0, 1, 0] {
+            slots.add(lanes[lane].clone().try_acquire_owned().ok());
+        }
+        slots.add(None);
+        assert_eq!(slots.0.len(), 2, "one permit per lane");
+        assert_eq!((lanes[0].available_permits(), lanes[1].available_permits()), (0, 0));
+        drop(slots);
+        assert_eq!((lanes[0].available_permits(), lanes[1].available_permits()), (3, 1));
+    }
 }

@@ -14,7 +14,7 @@ use campanile_model::coordinator::{Introduction, Roles};
 use campanile_model::store::Retention;
 use campanile_model::{Error, Kind, Result, limits};
 use std::sync::Arc;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// Settings of the engine.
@@ -58,13 +58,11 @@ pub struct Service {
     dispatch: JoinHandle<()>,
     work: Vec<JoinHandle<()>>,
     complete: JoinHandle<()>,
-    done: mpsc::Sender<Vec<complete::Finished>>,
+    done: complete::Outcomes,
 }
 
 /// What writing the last outcomes gets at least when the node stops.
 const WRITE_OUT_MS: u64 = 2_000;
-/// Batches of outcomes on their way to the completer. Few: who is behind should not receive more.
-const OUTCOME_BATCHES_MAX: usize = 8;
 
 impl Service {
     /// Joins, and starts all parts. Returns when the node is a member; `Handle::is_ready` says when it fires.
@@ -87,7 +85,7 @@ impl Service {
         let (stop, stopped) = watch::channel(false);
         let (stop_firing, firing_stopped) = watch::channel(false);
         let (dispatcher, waiting) = dispatch::channel();
-        let (done, finished) = mpsc::channel(OUTCOME_BATCHES_MAX);
+        let (done, finished) = complete::channel(options.slots);
         let bells = Arc::new(Bells::default());
         let handle = Handle {
             dispatcher: dispatcher.clone(),

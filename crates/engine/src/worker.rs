@@ -2,9 +2,10 @@
 //!
 //! An instant action (no effect outside the process) is recorded with claim and completion in one write. Every other attempt
 //! starts only after its claim is durable, so that its fence is larger than that of every attempt before it, whatever
-//! crashes. Slow actions cost a slot each and hold nothing else up.
+//! crashes. Slow actions cost a slot each. Only while very many attempts wait until their target can be called (`room`) is
+//! nothing else started.
 
-use crate::complete::Finished;
+use crate::complete::{Finished, Outcomes};
 use crate::context::Context;
 use crate::dispatch::Dispatcher;
 use crate::fire::{persist, persist_noting, stopped};
@@ -12,7 +13,7 @@ use crate::gate::{Admitted, Left};
 use campanile_model::action::{Runner, Work};
 use campanile_model::execution::{AttemptError, Outcome, Reason};
 use campanile_model::fault::{self, Bug, Point, planted};
-use campanile_model::job::POOL_LONG;
+use campanile_model::job::{POOL_LONG, Priority};
 use campanile_model::lifecycle::{Ended, State};
 use campanile_model::queue::{Dispatch, Receive};
 use campanile_model::retry::RetryPolicy;
@@ -21,13 +22,19 @@ use campanile_model::{ExecutionId, Timestamp, limits};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::AbortHandle;
 
 /// What an attempt may overrun its timeout by before its lease ends.
 const LEASE_MS: u64 = 10_000;
-/// Executions received at once.
+/// Executions received at once, and claims in one write. It bounds how long others wait for the write.
 const RECEIVE_MAX: usize = 1_024;
+/// Claims on their way to the store at the same time: while they are written, what comes next gathers in the queue.
+const CLAIMS_IN_FLIGHT_MAX: usize = 2;
+/// Attempts that were claimed and wait for others of their target: enough that nobody waits for a claim.
+const BEGINNING_MAX: usize = 1_024;
+/// When there is no room, how soon to look again.
+const ROOM_MS: u64 = 2;
 
 /// The attempts that run in this process.
 #[derive(Clone)]
@@ -111,13 +118,19 @@ pub async fn run(
     lane: Lane,
     running: Running,
     dispatcher: Dispatcher,
-    done: mpsc::Sender<Vec<Finished>>,
+    done: Outcomes,
     mut stop: watch::Receiver<bool>,
 ) {
     let slots = running.slots[lane as usize].clone();
+    let turns = Arc::new(Semaphore::new(CLAIMS_IN_FLIGHT_MAX));
     loop {
-        // One slot is enough to receive; what comes beyond the free slots waits for them below.
-        let limit = slots.available_permits().clamp(1, RECEIVE_MAX);
+        let turn = tokio::select! {
+            biased;
+            () = stopped(&mut stop) => return,
+            turn = turn(&ctx, &turns, &slots) => turn,
+        };
+        let Some(turn) = turn else { return };
+        let limit = slots.available_permits().min(room(&ctx)).clamp(1, RECEIVE_MAX);
         let opened = ctx.gate.opened.notified();
         let want = want(&ctx, lane, limit);
         let received = tokio::select! {
@@ -137,22 +150,49 @@ pub async fn run(
         let mut admitted = ctx.gate.admit(batch, ctx.clock.now(), || ctx.random.next());
         let go = std::mem::take(&mut admitted.go);
         put_off(&ctx, &dispatcher, Runner::Node, admitted).await;
-        let ids: Vec<ExecutionId> = go.iter().map(|d| d.execution).collect();
+        let mut ids: Vec<ExecutionId> = go.iter().map(|d| d.execution).collect();
         let rest = instant(&ctx, go, &done).await;
-        if !rest.is_empty() {
+        // What is critical has a write of its own: a small one, which goes before that of the others.
+        let (critical, others): (Vec<_>, Vec<_>) =
+            rest.into_iter().partition(|dispatch| dispatch.priority == Priority::Critical);
+        let turn = Arc::new(turn);
+        for batch in [critical, others].into_iter().filter(|batch| !batch.is_empty()) {
             let slots = tokio::select! {
                 biased;
-                () = stopped(&mut stop) => return release(&ctx, rest).await,
-                slots = slots.clone().acquire_many_owned(rest.len() as u32) => slots,
+                () = stopped(&mut stop) => {
+                    ids.retain(|id| batch.iter().all(|dispatch| dispatch.execution != *id));
+                    release(&ctx, batch).await;
+                    continue;
+                }
+                slots = slots.clone().acquire_many_owned(batch.len() as u32) => slots,
             };
             let Ok(slots) = slots else { return };
-            // Claims are written side by side, so that a slow commit does not hold the next batch up.
-            tokio::spawn(start(ctx.clone(), running.clone(), dispatcher.clone(), done.clone(), rest, slots));
+            let start = start(ctx.clone(), running.clone(), dispatcher.clone(), done.clone(), batch, slots);
+            let turn = turn.clone();
+            tokio::spawn(async move {
+                start.await;
+                drop(turn);
+            });
         }
         if let Err(error) = ctx.queue.ack(Runner::Node, &ids).await {
             tracing::warn!(%error, "cannot acknowledge executions");
         }
     }
+}
+
+/// Waits until claims may be written, a slot is free, and not too many attempts wait to begin.
+async fn turn(ctx: &Context, turns: &Arc<Semaphore>, slots: &Semaphore) -> Option<OwnedSemaphorePermit> {
+    let turn = turns.clone().acquire_owned().await.ok()?;
+    let _free = slots.acquire().await.ok()?;
+    while room(ctx) == 0 {
+        ctx.clock.sleep_ms(ROOM_MS).await;
+    }
+    Some(turn)
+}
+
+/// How many attempts more may wait to begin.
+fn room(ctx: &Context) -> usize {
+    BEGINNING_MAX.saturating_sub(ctx.actions.waiting())
 }
 
 /// What a lane may receive: nothing from pools that are closed.
@@ -267,7 +307,7 @@ pub(crate) async fn ended(ctx: &Context, execution: ExecutionId) {
 }
 
 /// Runs the instant ones; returns the others.
-async fn instant(ctx: &Context, batch: Vec<Dispatch>, done: &mpsc::Sender<Vec<Finished>>) -> Vec<Dispatch> {
+async fn instant(ctx: &Context, batch: Vec<Dispatch>, done: &Outcomes) -> Vec<Dispatch> {
     let now = ctx.clock.now();
     let mut rest = Vec::new();
     let mut finished = Vec::with_capacity(batch.len());
@@ -289,13 +329,10 @@ async fn instant(ctx: &Context, batch: Vec<Dispatch>, done: &mpsc::Sender<Vec<Fi
             cancel_requested: None,
         };
         let (started_at, logs) = (now, Vec::new());
-        finished.push(Finished { dispatch, of, outcome, retry, started_at, ended, logs });
+        finished.push(Finished { dispatch, of, outcome, retry, started_at, ended, logs, slot: None });
     }
     ctx.metrics.started.add(finished.len() as u64);
-    if !finished.is_empty() {
-        // The receiver is gone only when the engine stops; the executions are still pending in the store then.
-        let _ = done.send(finished).await;
-    }
+    done.send(finished).await;
     rest
 }
 
@@ -311,7 +348,7 @@ async fn start(
     ctx: Context,
     running: Running,
     dispatcher: Dispatcher,
-    done: mpsc::Sender<Vec<Finished>>,
+    done: Outcomes,
     batch: Vec<Dispatch>,
     mut slots: OwnedSemaphorePermit,
 ) {
@@ -320,6 +357,7 @@ async fn start(
         let now = ctx.clock.now();
         batch.iter().map(|dispatch| claim(&ctx, dispatch, now)).collect()
     };
+    ctx.metrics.claims.count(batch.len());
     let Verdicts { verdicts, ready } = match persist_noting(&ctx, "claim", || ctx.store.claim(claims())).await {
         Ok((claimed, unknown)) => {
             if unknown && !planted(Bug("claim_not_given_back")) {
@@ -354,7 +392,7 @@ async fn start(
 
 /// After a claim that was not answered and may have happened: the attempts that it began are given back. Nobody has started
 /// them, and their fences are known to nobody but the store.
-async fn give_back(ctx: &Context, batch: &[Dispatch], verdicts: &[Claimed], done: &mpsc::Sender<Vec<Finished>>) {
+async fn give_back(ctx: &Context, batch: &[Dispatch], verdicts: &[Claimed], done: &Outcomes) {
     let runs = |verdict: &Claimed| matches!(verdict, Claimed::Stale { state: State::Running });
     let refused = batch.iter().zip(verdicts).filter(|(_, verdict)| runs(verdict));
     let ids: Vec<ExecutionId> = refused.map(|(dispatch, _)| dispatch.execution).collect();
@@ -371,15 +409,13 @@ async fn give_back(ctx: &Context, batch: &[Dispatch], verdicts: &[Claimed], done
         attempt.worker == ctx.node && !ctx.running.knows(attempt.fence.execution, attempt.fence.fence)
     });
     let finished: Vec<Finished> = ours.map(|attempt| Finished::of(attempt, Outcome::Released, now)).collect();
-    if !finished.is_empty() {
-        let _ = done.send(finished).await;
-    }
+    done.send(finished).await;
 }
 
 fn attempt(
     ctx: &Context,
     running: &Running,
-    done: &mpsc::Sender<Vec<Finished>>,
+    done: &Outcomes,
     dispatch: Dispatch,
     granted: Granted,
     slot: OwnedSemaphorePermit,
@@ -408,15 +444,14 @@ fn attempt(
             cancel_requested: None,
         };
         let (retry, logs) = (granted.definition.retry, Vec::new());
-        let finished = Finished { dispatch, of, outcome, retry, started_at, ended, logs };
+        let finished = Finished { dispatch, of, outcome, retry, started_at, ended, logs, slot: Some(slot) };
         {
             let mut attempts = attempts.lock();
             if attempts.by_execution.get(&execution).is_some_and(|(newest, _)| *newest == fence) {
                 attempts.by_execution.remove(&execution);
             }
         }
-        let _ = done.send(vec![finished]).await;
-        drop(slot);
+        done.send_one(finished).await;
     });
     known.by_execution.insert(execution, (fence, task.abort_handle()));
 }

@@ -119,7 +119,14 @@ pub trait Action: Send + Sync + 'static {
         None
     }
 
-    /// Runs one attempt. Must end by itself within `work.timeout_ms`, and must not panic on anything a target sends.
+    /// Attempts that were handed over and have not begun, because too many others of their target are under way. Nobody
+    /// should start more meanwhile: what waits in the queue goes by priority, and costs no attempt when the node dies.
+    fn waiting(&self) -> usize {
+        0
+    }
+
+    /// Runs one attempt. Must end by itself within `work.timeout_ms` from when it has begun, and must not panic on anything a
+    /// target sends.
     async fn run(&self, work: &Work) -> Outcome;
 }
 
@@ -145,6 +152,11 @@ impl Registry {
     /// The action of this kind.
     pub fn get(&self, kind: ActionKind) -> Option<&Arc<dyn Action>> {
         self.by_kind[usize::from(kind.code())].as_ref()
+    }
+
+    /// Attempts that have not begun, of all actions.
+    pub fn waiting(&self) -> usize {
+        self.by_kind.iter().flatten().map(|action| action.waiting()).sum()
     }
 
     /// Which kinds there are.

@@ -61,7 +61,7 @@ pub const WRITE_ITEMS_MAX: usize = 4_096;
 /// Rows on one page of the loader.
 pub const LOAD_ROWS_MAX: usize = 5_000;
 /// Executions waiting in a memory queue, beyond which firing pauses.
-pub const QUEUE_ITEMS_MAX: usize = 4_000_000;
+pub const QUEUE_ITEMS_MAX: usize = 10_000_000;
 /// Actions that one node runs at the same time.
 pub const SLOTS_MAX: usize = 10_000;
 /// Shards; fixed for life.

@@ -1,7 +1,9 @@
 //! The one thread that writes, with group commit.
 //!
-//! Commands arrive over a bounded channel. The thread takes all that wait, runs them in one transaction, commits, and
-//! only then answers. There is no timer: while one commit syncs, the next group gathers.
+//! Commands arrive over a bounded channel. The thread runs those that wait in one transaction, commits, and only then answers.
+//! There is no timer: while one commit syncs, the next group gathers. Small commands go before large ones, and end a transaction
+//! that has become long: a heartbeat or a small claim waits for one large command at most. Each group begins with a large one, if
+//! there is one, so that none waits for ever.
 //!
 //! When a command of a group fails, the transaction is rolled back and every command runs again alone, so that one bad
 //! command cannot fail its neighbours. When BEGIN or COMMIT fails, all get that error. Either way the thread goes on: a
@@ -18,16 +20,22 @@ use campanile_model::error::{Error, Kind, Result};
 use campanile_model::fault::Step;
 use parking_lot::Mutex;
 use rusqlite::Connection;
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
 /// Commands in one transaction.
 const GROUP_COMMANDS_MAX: usize = 256;
-/// Rows in one transaction, after which no further command joins: keeps the wait of each bounded.
-const GROUP_ROWS_MAX: usize = 65_536;
+/// How long a transaction may have taken for a further command to join. While only large commands wait it may take longer: each
+/// more saves pages that would be written twice, and nobody is in a hurry. A small one ends it.
+const GROUP_MAX: Duration = Duration::from_millis(15);
+const LARGE_GROUP_MAX: Duration = Duration::from_millis(100);
+/// A command with more rows is large.
+const SMALL_ROWS_MAX: usize = 16;
 /// Commands that may wait; more callers wait for their turn to send.
 const QUEUE_COMMANDS_MAX: usize = 1_024;
 
@@ -51,7 +59,8 @@ impl Writer {
         let (sender, receiver) = mpsc::channel(QUEUE_COMMANDS_MAX);
         let fold = Fold::open(&connection).map_err(|error| classify(&error, &location))?;
         let tail = fold.tail();
-        let run = move || Loop { connection, location, receiver, fold }.run();
+        let inbox = Inbox::new(receiver);
+        let run = move || Loop { connection, location, inbox, fold }.run();
         let thread = std::thread::Builder::new().name("store-writer".into()).spawn(run);
         let thread = thread.map_err(|e| Error::new(Kind::Unavailable, format!("cannot start the writer: {e}")))?;
         Ok(Self { sender: Some(sender), thread: Some(thread), tail, inline: None })
@@ -83,7 +92,7 @@ impl Writer {
         let (reply, answer) = oneshot::channel();
         let command = Box::new(Write { step, rows, work, done: None, reply });
         if let Some(Inline { connection, location }) = &self.inline {
-            settle(&connection.lock(), vec![command], location);
+            settle(&connection.lock(), command, || None, location);
             return answer.await.unwrap_or_else(|_| Err(Error::new(Kind::Bug, "a store command was not answered")));
         }
         let closed = || Error::new(Kind::Unavailable, "the store is closed");
@@ -112,34 +121,75 @@ impl Drop for Writer {
 struct Loop {
     connection: Connection,
     location: String,
-    receiver: mpsc::Receiver<Box<dyn Command>>,
+    inbox: Inbox,
     fold: Fold,
+}
+
+/// Commands that wait.
+struct Inbox {
+    receiver: mpsc::Receiver<Box<dyn Command>>,
+    small: VecDeque<Box<dyn Command>>,
+    large: VecDeque<Box<dyn Command>>,
+    /// How many of the large ones belong to this group: those that came while it runs are the next one, so that there is work
+    /// while the callers of this one take their answers.
+    large_now: usize,
+}
+
+impl Inbox {
+    fn new(receiver: mpsc::Receiver<Box<dyn Command>>) -> Self {
+        Self { receiver, small: VecDeque::new(), large: VecDeque::new(), large_now: 0 }
+    }
+
+    /// Waits for the first command of a group; none when every sender is gone. It is a large one, if one waits: small ones
+    /// cannot keep those waiting for ever.
+    fn first(&mut self) -> Option<Box<dyn Command>> {
+        self.take();
+        if self.small.is_empty() && self.large.is_empty() {
+            let command = self.receiver.blocking_recv()?;
+            self.put(command);
+            self.take();
+        }
+        self.large_now = self.large.len();
+        self.pop_large().or_else(|| self.small.pop_front())
+    }
+
+    /// The next command of the group, if there is one: small ones go first, also those that have just come.
+    fn next(&mut self) -> Option<Box<dyn Command>> {
+        self.take();
+        self.small.pop_front().or_else(|| self.pop_large())
+    }
+
+    fn pop_large(&mut self) -> Option<Box<dyn Command>> {
+        self.large_now = self.large_now.checked_sub(1)?;
+        self.large.pop_front()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.small.is_empty() && self.large.is_empty() && self.receiver.is_empty()
+    }
+
+    /// Sorts what has arrived, within bounds: who sends too much waits in the channel.
+    fn take(&mut self) {
+        while self.small.len() + self.large.len() < QUEUE_COMMANDS_MAX
+            && let Ok(command) = self.receiver.try_recv()
+        {
+            self.put(command);
+        }
+    }
+
+    fn put(&mut self, command: Box<dyn Command>) {
+        let is_small = command.rows() <= SMALL_ROWS_MAX;
+        if is_small { &mut self.small } else { &mut self.large }.push_back(command);
+    }
 }
 
 impl Loop {
     fn run(mut self) {
-        while let Some(group) = self.next_group() {
-            settle(&self.connection, group, &self.location);
+        while let Some(first) = self.inbox.first() {
+            settle(&self.connection, first, || self.inbox.next(), &self.location);
             // Somebody who waits is served between any two slices.
-            while self.fold.is_due(self.receiver.is_empty()) && self.fold_slice() && self.receiver.is_empty() {}
+            while self.fold.is_due(self.inbox.is_empty()) && self.fold_slice() && self.inbox.is_empty() {}
         }
-    }
-
-    /// Waits for a command, then takes all that wait with it, within bounds.
-    fn next_group(&mut self) -> Option<Vec<Box<dyn Command>>> {
-        let first = self.receiver.blocking_recv()?;
-        let mut rows = first.rows();
-        let mut group = vec![first];
-        while rows < GROUP_ROWS_MAX && group.len() < GROUP_COMMANDS_MAX {
-            match self.receiver.try_recv() {
-                Ok(command) => {
-                    rows += command.rows();
-                    group.push(command);
-                }
-                Err(_) => break,
-            }
-        }
-        Some(group)
     }
 
     /// Folds a slice of the history; `false` when that must wait.
@@ -214,14 +264,22 @@ where
     }
 }
 
-/// Runs a group and answers all of its commands.
-fn settle(connection: &Connection, mut group: Vec<Box<dyn Command>>, location: &str) {
-    match transact(connection, &mut group, location) {
+/// Runs a command, and those that come `next` as long as the transaction is short, and answers all of them.
+fn settle(
+    connection: &Connection,
+    first: Box<dyn Command>,
+    next: impl FnMut() -> Option<Box<dyn Command>>,
+    location: &str,
+) {
+    let mut group = vec![first];
+    match transact(connection, &mut group, next, location) {
         Ok(()) => group.into_iter().for_each(|command| command.answer(Ok(()))),
         Err(Trouble::Command(_)) if group.len() > 1 => {
-            for mut command in group {
-                let verdict = transact(connection, std::slice::from_mut(&mut command), location);
-                command.answer(verdict.map_err(|trouble| trouble.into_error(location)));
+            for command in group {
+                let mut alone = vec![command];
+                let verdict = transact(connection, &mut alone, || None, location);
+                let verdict = verdict.map_err(|trouble| trouble.into_error(location));
+                alone.into_iter().for_each(|command| command.answer(verdict.clone()));
             }
         }
         Err(trouble) => {
@@ -249,13 +307,29 @@ impl Trouble {
     }
 }
 
-fn transact(connection: &Connection, group: &mut [Box<dyn Command>], location: &str) -> Result<(), Trouble> {
+#[allow(clippy::disallowed_methods, reason = "how long a transaction takes is the machine's own time")]
+fn transact(
+    connection: &Connection,
+    group: &mut Vec<Box<dyn Command>>,
+    mut next: impl FnMut() -> Option<Box<dyn Command>>,
+    location: &str,
+) -> Result<(), Trouble> {
     begin(connection, location)?;
-    for command in group {
-        if let Err(failure) = command.run(connection) {
+    let began = Instant::now();
+    let (mut done, mut has_small) = (0, false);
+    loop {
+        if let Err(failure) = group[done].run(connection) {
             roll_back(connection);
             return Err(Trouble::Command(failure));
         }
+        has_small |= group[done].rows() <= SMALL_ROWS_MAX;
+        done += 1;
+        let long = if has_small { GROUP_MAX } else { LARGE_GROUP_MAX };
+        if group.len() >= GROUP_COMMANDS_MAX || began.elapsed() >= long {
+            break;
+        }
+        let Some(command) = next() else { break };
+        group.push(command);
     }
     commit(connection, location)
 }
