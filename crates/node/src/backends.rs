@@ -162,6 +162,13 @@ impl Scratch {
         Ok((Arc::new(queue), Arc::new(coordinator)))
     }
 
+    /// Bytes that the server has written to its log so far.
+    pub async fn log_bytes(&self) -> Result<u64> {
+        const BYTES: &str = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint";
+        let rows = campanile_pg::Pool::new(&self.options)?.query(BYTES, &[]).await?;
+        Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0)) as u64)
+    }
+
     /// How many transactions the server has counted so far in this database.
     pub async fn transactions(&self) -> Result<u64> {
         const COUNT: &str = "SELECT pg_stat_get_db_xact_commit(oid) + pg_stat_get_db_xact_rollback(oid)

@@ -7,10 +7,14 @@
 mod lab;
 mod machine;
 mod report;
+mod cost;
 mod store;
 mod drain;
+mod sink;
+mod webhook;
 mod pull;
 mod lateness;
+mod sustain;
 mod stampede;
 mod register;
 mod coldstart;
@@ -58,6 +62,24 @@ enum Which {
         #[arg(long, default_value_t = 3)]
         repeat: usize,
     },
+    /// Webhooks to a sink in a process of its own, against the same HTTP client alone in the same run.
+    Webhook {
+        /// Webhooks due at once; with --rate, calls of the client alone.
+        #[arg(long, default_value_t = 20_000)]
+        jobs: usize,
+        /// Instead of all at once: webhooks per second.
+        #[arg(long)]
+        rate: Option<usize>,
+        /// With --rate: for how long.
+        #[arg(long, default_value_t = 20)]
+        seconds: usize,
+        /// How long the sink waits before it answers, in milliseconds.
+        #[arg(long, default_value_t = 0)]
+        delay_ms: u64,
+        /// How often the pair (client alone, webhooks) is repeated.
+        #[arg(long, default_value_t = 3)]
+        repeat: usize,
+    },
     /// The same with external workers over loopback HTTP, against the in-process drain of the same run.
     Pull {
         /// Executions.
@@ -80,6 +102,18 @@ enum Which {
         rate: usize,
         /// For how long.
         #[arg(long, default_value_t = 30)]
+        seconds: usize,
+    },
+    /// Many registered jobs and a steady rate of fires, for minutes.
+    Sustain {
+        /// Registered jobs.
+        #[arg(long, default_value_t = 10_000_000)]
+        jobs: usize,
+        /// Fires per second.
+        #[arg(long, default_value_t = 30_000)]
+        rate: usize,
+        /// For how long.
+        #[arg(long, default_value_t = 300)]
         seconds: usize,
     },
     /// Everything due in the same second.
@@ -130,13 +164,23 @@ enum Which {
         #[arg(long, default_value_t = 1_000_000)]
         entries: usize,
     },
+    /// The target of `webhook`.
+    #[command(hide = true)]
+    Sink {
+        /// How long it waits before it answers, in milliseconds.
+        #[arg(long)]
+        delay_ms: u64,
+    },
     /// A node that `coldstart` watches.
     #[command(hide = true)]
     ColdstartChild {
         /// Its store.
         #[arg(long)]
         dir: PathBuf,
-        /// How long it lives after its first on-time fire, in seconds.
+        /// How many jobs it has in memory when it has loaded them all.
+        #[arg(long)]
+        planned: usize,
+        /// How long it lives then, in seconds.
         #[arg(long)]
         linger: u64,
     },
@@ -152,13 +196,22 @@ pub async fn run(args: Args) -> Result<Report, String> {
             let workers = pull::Workers { count: workers, batch: batch.min(limits::PULL_ITEMS_MAX) };
             pull::run(place, jobs, workers, repeat).await
         }
+        Which::Webhook { jobs, rate, seconds, delay_ms, repeat } => {
+            let steady = rate.map(|rate| (rate.max(1), seconds.max(1)));
+            webhook::run(place, webhook::Load { jobs: jobs.max(1), steady, delay_ms }, repeat).await
+        }
         Which::Lateness { rate, seconds } => lateness::run(place, rate, seconds).await,
+        Which::Sustain { jobs, rate, seconds } => sustain::run(place, jobs.max(1), rate.max(1), seconds.max(1)).await,
         Which::Stampede { jobs, ahead } => stampede::run(place, jobs, ahead).await,
         Which::Register { jobs, singles, connections } => register::run(place, jobs, singles, connections).await,
         Which::Coldstart { jobs } => coldstart::run(place, jobs).await,
         Which::Idle { jobs, seconds } => idle::run(place, jobs, seconds).await,
         Which::History { executions } => history::run(place, executions.max(1_000)).await,
         Which::Wheel { entries } => Ok(wheel::run(entries)),
-        Which::ColdstartChild { dir, linger } => coldstart::child(dir, linger).await,
+        Which::Sink { delay_ms } => {
+            sink::serve(delay_ms).await?;
+            std::process::exit(0);
+        }
+        Which::ColdstartChild { dir, planned, linger } => coldstart::child(dir, planned, linger).await,
     }
 }

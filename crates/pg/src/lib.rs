@@ -13,7 +13,7 @@ pub mod failure;
 
 pub use failure::{Done, Failure};
 pub use listen::Listener;
-pub use pool::{Pool, Tx};
+pub use pool::{Pool, Tx, statements};
 pub use target::{Options, Target};
 pub use tokio_postgres;
 pub use values::Uuid;

@@ -10,6 +10,7 @@ use campanile_model::fault::{Bug, Step, planted};
 use campanile_model::{Error, Kind, Result};
 use deadpool_postgres::{Manager, ManagerConfig, Object, PoolError, RecyclingMethod, Runtime, TimeoutType, Timeouts};
 use futures_util::future::BoxFuture;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
@@ -66,6 +67,14 @@ const FATE: &str = concat!(
     life!()
 );
 
+/// Statements that this process has sent so far, for benchmarks.
+static STATEMENTS: AtomicU64 = AtomicU64::new(0);
+
+/// How many statements this process has sent so far, `BEGIN` and `COMMIT` not counted.
+pub fn statements() -> u64 {
+    STATEMENTS.load(Ordering::Relaxed)
+}
+
 /// A transaction.
 pub struct Tx<'c>(deadpool_postgres::Transaction<'c>);
 
@@ -114,6 +123,7 @@ impl Pool {
 
     /// Reads rows by a statement that is prepared once per connection.
     pub async fn query(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>> {
+        STATEMENTS.fetch_add(1, Ordering::Relaxed);
         let client = self.get().await?;
         let read = async {
             let statement = client.prepare_cached(sql).await?;
@@ -150,6 +160,7 @@ impl Pool {
 
     /// Runs one statement that changes at most what it can change again: its outcome is not asked for.
     pub async fn execute(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<u64> {
+        STATEMENTS.fetch_add(1, Ordering::Relaxed);
         let client = self.get().await?;
         let run = async {
             let statement = client.prepare_cached(sql).await?;
@@ -310,6 +321,7 @@ enum Fate {
 impl Tx<'_> {
     /// A statement that is prepared once per connection.
     pub async fn prepare(&self, sql: &str) -> Done<Statement> {
+        STATEMENTS.fetch_add(1, Ordering::Relaxed);
         Ok(self.0.prepare_cached(sql).await?)
     }
 

@@ -110,6 +110,11 @@ impl Lab {
         self.dir.path().to_owned()
     }
 
+    /// Whether what is measured is a store that nodes share.
+    pub fn is_shared(&self) -> bool {
+        self.server.is_some()
+    }
+
     pub async fn store(&self) -> Result<Arc<dyn Store>, String> {
         match &self.server {
             None => open(self.dir.path()),
@@ -122,6 +127,14 @@ impl Lab {
         match &self.server {
             None => Ok(0),
             Some(scratch) => scratch.transactions().await.map_err(text),
+        }
+    }
+
+    /// Bytes that the server has written to its log so far.
+    pub async fn log_bytes(&self) -> Result<u64, String> {
+        match &self.server {
+            None => Ok(0),
+            Some(scratch) => scratch.log_bytes().await.map_err(text),
         }
     }
 
@@ -141,32 +154,53 @@ pub fn open(dir: &Path) -> Result<Arc<dyn Store>, String> {
 
 /// The engine on `store`, with a recorder for its action.
 pub async fn engine(lab: &Lab, store: Arc<dyn Store>) -> Result<(Service, Arc<Recorder>, Arc<Metrics>), String> {
+    let (recorder, metrics) = (Arc::new(Recorder::default()), Arc::new(Metrics::default()));
+    let service = engine_with(lab, store, recording(&recorder), metrics.clone()).await?;
+    Ok((service, recorder, metrics))
+}
+
+/// The engine on `store`, with these actions, counting here.
+pub async fn engine_with(
+    lab: &Lab,
+    store: Arc<dyn Store>,
+    actions: Registry,
+    metrics: Arc<Metrics>,
+) -> Result<Service, String> {
     let offset = Offset::default();
     let transport = lab.transport(offset.clone()).await?;
-    engine_on(store, transport, offset).await
+    engine_on(store, transport, offset, actions, metrics).await
 }
 
 /// The engine on a directory that somebody else has prepared.
 pub async fn engine_in(dir: &Path) -> Result<(Service, Arc<Recorder>, Arc<Metrics>), String> {
-    engine_on(open(dir)?, (Arc::new(MemoryQueue::new()), Arc::new(Solo::new())), Offset::default()).await
+    let (recorder, metrics) = (Arc::new(Recorder::default()), Arc::new(Metrics::default()));
+    let transport: (Arc<dyn Queue>, Arc<dyn Coordinator>) = (Arc::new(MemoryQueue::new()), Arc::new(Solo::new()));
+    let actions = recording(&recorder);
+    let service = engine_on(open(dir)?, transport, Offset::default(), actions, metrics.clone()).await?;
+    Ok((service, recorder, metrics))
+}
+
+/// Actions that only note when they ran.
+pub fn recording(recorder: &Arc<Recorder>) -> Registry {
+    Registry::new([Arc::new(Recording(recorder.clone())) as Arc<dyn Action>])
 }
 
 async fn engine_on(
     store: Arc<dyn Store>,
     (queue, coordinator): (Arc<dyn Queue>, Arc<dyn Coordinator>),
     offset: Offset,
-) -> Result<(Service, Arc<Recorder>, Arc<Metrics>), String> {
-    let recorder = Arc::new(Recorder::default());
-    let metrics = Arc::new(Metrics::default());
+    actions: Registry,
+    metrics: Arc<Metrics>,
+) -> Result<Service, String> {
     let ctx = Context {
         store,
         queue,
         coordinator,
-        actions: Registry::new([Arc::new(Recording(recorder.clone())) as Arc<dyn Action>]),
+        actions,
         clock: Arc::new(SystemClock::new().corrected(offset)),
         random: Arc::new(SplitMix::new(now().millis() as u64)),
         sender: Arc::new(EventSender::new(campanile_actions::Options::default())),
-        metrics: metrics.clone(),
+        metrics,
         gate: Arc::default(),
         workers: Arc::default(),
         duty: Arc::default(),
@@ -175,8 +209,7 @@ async fn engine_on(
         lease_ms: limits::LEASE_MS,
         node: node().into(),
     };
-    let service = Service::start(ctx, Options::default()).await.map_err(text)?;
-    Ok((service, recorder, metrics))
+    Service::start(ctx, Options::default()).await.map_err(text)
 }
 
 /// The name of the measured node.
@@ -204,10 +237,22 @@ pub fn recurring(n: usize, every_ms: u64, phase_ms: u64, created_at: Timestamp) 
 
 /// A job that waits for a worker at `at`.
 pub fn for_workers(n: usize, at: Timestamp, created_at: Timestamp) -> Job {
-    let mut job = one_off(n, at, created_at);
     let config = format!("{{\"handler\":\"{HANDLER}\"}}").into();
-    Arc::make_mut(&mut job.definition).action = ActionSpec { kind: ActionKind::Worker, config };
-    Job { target: HANDLER.into(), ..job }
+    let spec = ActionSpec { kind: ActionKind::Worker, config };
+    with_action(one_off(n, at, created_at), &(spec, HANDLER.into()))
+}
+
+/// The action of a webhook to `url`, and whom it is done to.
+pub fn webhook_to(actions: &Registry, url: &str) -> Result<(ActionSpec, Arc<str>), String> {
+    let config = format!("{{\"url\":\"{url}\"}}").into();
+    let spec = ActionSpec { kind: ActionKind::Webhook, config };
+    actions.validate(&spec).map_err(|errors| format!("the webhook was refused: {errors:?}"))
+}
+
+/// The same job with another action.
+pub fn with_action(mut job: Job, (spec, target): &(ActionSpec, Arc<str>)) -> Job {
+    Arc::make_mut(&mut job.definition).action = spec.clone();
+    Job { target: target.clone(), ..job }
 }
 
 fn job(n: usize, schedule: Schedule, created_at: Timestamp) -> Job {
@@ -283,6 +328,16 @@ pub async fn wait(what: &'static str, total: usize, patience_ms: u64, done: impl
 /// Checks that exactly the expected executions started, each once, none early, and that the store has all of them as
 /// succeeded on their first attempt.
 pub async fn verify(store: &Arc<dyn Store>, starts: &[Start], expected: usize) -> Result<Vec<String>, String> {
+    verify_within(store, starts, expected, None).await
+}
+
+/// The same for executions that were due in a range, the last instant excluded.
+pub async fn verify_within(
+    store: &Arc<dyn Store>,
+    starts: &[Start],
+    expected: usize,
+    range: Option<(Timestamp, Timestamp)>,
+) -> Result<Vec<String>, String> {
     let early = starts.iter().filter(|start| start.at < start.fire_at).count();
     let distinct: HashSet<ExecutionId> = starts.iter().map(|start| start.execution).collect();
     let doubled = starts.len() - distinct.len();
@@ -296,8 +351,8 @@ pub async fn verify(store: &Arc<dyn Store>, starts: &[Start], expected: usize) -
             tenant: TenantId::DEFAULT,
             job: None,
             states: Vec::new(),
-            from: None,
-            to: None,
+            from: range.map(|(from, _)| from),
+            to: range.map(|(_, to)| to),
             filter: Filter::default(),
             before,
             limit: limits::LOAD_ROWS_MAX,

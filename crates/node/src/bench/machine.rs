@@ -24,11 +24,40 @@ pub fn resident_bytes() -> u64 {
 
 /// Processor time of this process so far, in milliseconds.
 pub fn cpu_ms() -> u64 {
-    let stat = read("/proc/self/stat");
-    // After the command name, which is in parentheses, user and system time are the 12th and 13th fields, in hundredths.
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
-    let ticks = |i: usize| fields.get(i).and_then(|f| f.parse::<u64>().ok()).unwrap_or(0);
-    (ticks(11) + ticks(12)) * 10
+    Stat::read("/proc/self/stat").own_ms
+}
+
+/// Processor time of all processes of this name so far, with those of their children that have ended, in milliseconds.
+pub fn cpu_ms_of(name: &str) -> u64 {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let stats = processes.map(|process| Stat::read(&format!("{}/stat", process.path().display())));
+    stats.filter(|stat| stat.name == name).map(|stat| stat.own_ms + stat.children_ms).sum()
+}
+
+/// Bytes that this process has had written to disk so far.
+pub fn written_bytes() -> u64 {
+    line("/proc/self/io", "write_bytes:").and_then(|bytes| bytes.parse().ok()).unwrap_or(0)
+}
+
+/// What the kernel knows of a process.
+struct Stat {
+    name: String,
+    own_ms: u64,
+    /// Of children that have ended.
+    children_ms: u64,
+}
+
+impl Stat {
+    fn read(path: &str) -> Self {
+        let stat = read(path);
+        // After the command name, which is in parentheses, user and system time are the 12th and 13th fields, those of
+        // children that have ended the next two, in hundredths of a second.
+        let (head, rest) = stat.rsplit_once(')').unwrap_or_default();
+        let name = head.split_once('(').map_or("", |(_, name)| name).to_owned();
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let ms = |i: usize| fields.get(i).and_then(|f| f.parse::<u64>().ok()).unwrap_or(0) * 10;
+        Self { name, own_ms: ms(11) + ms(12), children_ms: ms(13) + ms(14) }
+    }
 }
 
 fn cpu() -> String {

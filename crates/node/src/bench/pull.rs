@@ -4,8 +4,9 @@
 //! Its measure is the in-process drain of the same run, round by round, since both share what this machine can do at the
 //! moment. Server and workers share its cores, as they would on one host.
 
+use super::cost::{Cost, Meter};
 use super::drain;
-use super::lab::{self, HANDLER, Lab, Place, Start, text};
+use super::lab::{self, HANDLER, Lab, Place, Recorder, Start, text};
 use super::report::{Report, Target};
 use campanile_client::Client;
 use campanile_client::wire::{
@@ -37,27 +38,34 @@ struct Done {
 
 pub async fn run(place: Place, jobs: usize, workers: Workers, repeat: usize) -> Result<Report, String> {
     let mut report = Report::new("pull");
-    let mut ratios = Vec::new();
+    let (mut ratios, mut rates, mut costs) = (Vec::new(), Vec::new(), Vec::new());
     for round in 1..=repeat.max(1) {
-        let (drained, facts) = drain::drain(&Lab::new(&place)?, jobs).await?;
-        facts.into_iter().for_each(|fact| report.verified(format!("round {round}, drain: {fact}")));
+        let drained = drain::drain(&Lab::new(&place)?, jobs).await?;
+        drained.facts.into_iter().for_each(|fact| report.verified(format!("round {round}, drain: {fact}")));
         let pulled = pull(&Lab::new(&place)?, jobs, workers).await?;
         pulled.facts.into_iter().for_each(|fact| report.verified(format!("round {round}, pull: {fact}")));
-        report.row(format!("drain in process, round {round}"), drained, "exec/s", None);
+        report.row(format!("drain in process, round {round}"), drained.rate, "exec/s", None);
         report.row(format!("pull over HTTP, round {round}"), pulled.rate, "exec/s", None);
         report.row(format!("executions per claim, round {round}"), pulled.per_claim, "", None);
-        ratios.push(pulled.rate / drained);
+        ratios.push(pulled.rate / drained.rate);
+        rates.push(pulled.rate);
+        costs.push(pulled.cost);
     }
     ratios.sort_by(f64::total_cmp);
+    rates.sort_by(f64::total_cmp);
+    report.figure("rate", rates[rates.len() / 2]);
+    report.figure("ratio", ratios[ratios.len() / 2]);
     report.row("workers", workers.count as f64, "", None);
-    report.row("pull / drain, median", ratios[ratios.len() / 2], "ratio", Some(Target::AtLeast(0.25)));
+    report.row("pull / drain, median", ratios[ratios.len() / 2], "ratio", Some(Target::AtLeast(0.6)));
     report.row("pull / drain, lowest", ratios[0], "ratio", None);
     report.row("pull / drain, highest", ratios[ratios.len() - 1], "ratio", None);
+    Cost::median(costs).report(&mut report, "node and workers");
     Ok(report)
 }
 
 struct Pulled {
     rate: f64,
+    cost: Cost,
     per_claim: f64,
     facts: Vec<String>,
 }
@@ -67,8 +75,11 @@ async fn pull(lab: &Lab, jobs: usize, workers: Workers) -> Result<Pulled, String
     let now = lab::now();
     lab::put(&store, (0..jobs).map(|n| lab::for_workers(n, now, now)), jobs).await?;
     let done = Arc::new(Done::default());
+    let metrics = Arc::default();
+    let meter = Meter::start(lab, &metrics).await?;
     let (elapsed, service) = lab::seconds(async {
-        let (service, ..) = lab::engine(lab, store.clone()).await?;
+        let actions = lab::recording(&Arc::new(Recorder::default()));
+        let service = lab::engine_with(lab, store.clone(), actions, metrics.clone()).await?;
         let address = crate::node::serve_for_bench(service.handle()).await.map_err(text)?;
         let client = Client::new(&format!("http://{address}")).map_err(text)?;
         let mut running = JoinSet::new();
@@ -87,11 +98,12 @@ async fn pull(lab: &Lab, jobs: usize, workers: Workers) -> Result<Pulled, String
         Ok(service)
     })
     .await?;
+    let cost = meter.stop(jobs).await?;
     service.stop().await.map_err(text)?;
     let starts = std::mem::take(&mut *done.starts.lock());
     let facts = lab::verify(&store, &starts, jobs).await?;
     let per_claim = jobs as f64 / done.claims.load(Ordering::Relaxed).max(1) as f64;
-    Ok(Pulled { rate: jobs as f64 / elapsed, per_claim, facts })
+    Ok(Pulled { rate: jobs as f64 / elapsed, cost, per_claim, facts })
 }
 
 /// One worker: claims, does nothing, completes; until it is ended.
