@@ -2,7 +2,7 @@
 //!
 //! The sink lives in the test's process and is never harmed; it is the witness.
 
-use super::{Delivery, Server, Sink, eventually, now_ms};
+use super::{Delivery, Server, Sink, eventually, happens, now_ms};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -104,9 +104,10 @@ pub fn finish_by(
     in_parallel(known, |job| {
         let last_ms = job.instants(end_ms).last().copied().unwrap_or(0);
         let newest = format!("/v1/executions?limit=1&job={}", job.id);
-        eventually(Duration::from_secs(60), &format!("{} fires", job.name), || {
+        let has_fired = || {
             server.get(&newest)["data"].as_array().unwrap().iter().any(|newest| ms(&newest["fire_at"]) >= last_ms)
-        });
+        };
+        assert!(happens(Duration::from_secs(60), has_fired), "not fired at {last_ms}: {}", evidence(server, job));
         if matches!(job.due, Due::Every(_)) {
             server.post(&format!("/v1/jobs/{}/pause", job.id), &json!({}));
         }
@@ -115,6 +116,18 @@ pub fn finish_by(
     let verdict = check(server, &witnesses(), known, end_ms, arrival);
     eprintln!("{} jobs, {verdict:?}", known.len());
     verdict
+}
+
+/// What the server says about a job that did not do what it should, and the end of the server's log.
+fn evidence(server: &Server, job: &Known) -> String {
+    let said = ["", "/skips", "/versions", "/why"].map(|part| {
+        let path = format!("/v1/jobs/{}{part}", job.id);
+        format!("{path}: {:?}", server.http("GET", &path, None))
+    });
+    let log = server.log();
+    let end: Vec<&str> = log.lines().rev().take(40).collect();
+    let (now, status) = (now_ms(), server.http("GET", "/v1/status", None));
+    format!("{job:?} at {now}\n{}\nstatus: {status:?}\nlog, newest first:\n{}", said.join("\n"), end.join("\n"))
 }
 
 /// Does something with each, several at a time.

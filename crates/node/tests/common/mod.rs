@@ -335,12 +335,20 @@ pub fn now_ms() -> i64 {
 
 /// Waits until `done` says so; panics after `max`.
 #[track_caller]
-pub fn eventually(max: Duration, what: &str, mut done: impl FnMut() -> bool) {
+pub fn eventually(max: Duration, what: &str, done: impl FnMut() -> bool) {
+    assert!(happens(max, done), "not within {max:?}: {what}");
+}
+
+/// Waits until `done` says so, for at most `max`; whether it did.
+pub fn happens(max: Duration, mut done: impl FnMut() -> bool) -> bool {
     let started = Instant::now();
     while !done() {
-        assert!(started.elapsed() < max, "not within {max:?}: {what}");
+        if started.elapsed() >= max {
+            return false;
+        }
         std::thread::sleep(Duration::from_millis(10));
     }
+    true
 }
 
 /// A request that a sink got.
