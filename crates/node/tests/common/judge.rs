@@ -104,9 +104,8 @@ pub fn finish_by(
     in_parallel(known, |job| {
         let last_ms = job.instants(end_ms).last().copied().unwrap_or(0);
         let newest = format!("/v1/executions?limit=1&job={}", job.id);
-        let has_fired = || {
-            server.get(&newest)["data"].as_array().unwrap().iter().any(|newest| ms(&newest["fire_at"]) >= last_ms)
-        };
+        let has_fired =
+            || server.get(&newest)["data"].as_array().unwrap().iter().any(|newest| ms(&newest["fire_at"]) >= last_ms);
         assert!(happens(Duration::from_secs(60), has_fired), "not fired at {last_ms}: {}", evidence(server, job));
         if matches!(job.due, Due::Every(_)) {
             server.post(&format!("/v1/jobs/{}/pause", job.id), &json!({}));
