@@ -234,12 +234,15 @@ async fn a_day_stays_as_long_as_something_of_it_must() {
     let (behind, lag) = (scene.jobs[0].id, fires_from.millis());
     scene
         .pool
-        .execute("UPDATE jobs SET next_fire_at = $2 WHERE id = $1", &[&campanile_pg::Uuid::from(behind), &lag])
+        .execute(
+            "INSERT INTO cursors (job_id, version, next_fire_at, shard) VALUES ($1, 1, $2, 0)",
+            &[&campanile_pg::Uuid::from(behind), &lag],
+        )
         .await
         .unwrap();
     assert_eq!(scene.prune(&keep_days(7, &[]), later(14)).await, 8, "two of the first job stay");
     assert!(scene.has_yesterday("executions").await);
-    scene.pool.execute("UPDATE jobs SET next_fire_at = NULL WHERE true", &[]).await.unwrap();
+    scene.pool.execute("DELETE FROM cursors", &[]).await.unwrap();
     assert_eq!(scene.prune(&keep_days(7, &[]), later(15)).await, 2);
     assert!(!scene.has_yesterday("executions").await);
     scene.counters_are_right().await;

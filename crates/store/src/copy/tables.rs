@@ -37,6 +37,8 @@ pub(super) const TABLES: &[Table] = &[
     // The target has a sequence for fences.
     Table { only: "name <> 'fence'", ..Table::new("counters", &["name"]) },
     Table::new("jobs", &["id"]),
+    // Of the source's jobs.
+    Table::new("cursors", &["job_id"]),
     Table::new("job_versions", &["job_id", "version"]),
     Table::new("executions", &["id"]),
     Table::new("attempts", &["execution_id", "fence"]),
@@ -58,8 +60,10 @@ pub(super) const TABLES: &[Table] = &[
     Table::new("shards", &["shard"]),
 ];
 
-/// The column that only the target has: it follows from the job's id.
-pub(super) const SHARD: (&str, &str) = ("jobs", "shard");
+/// The columns that only the target has: the shard follows from the job's id.
+const SHARDS: [(&str, &str); 2] = [("jobs", "shard"), ("cursors", "shard")];
+/// The columns that only the source has: the target has them in `cursors`.
+const CURSORS: [(&str, &str); 2] = [("jobs", "next_fire_at"), ("jobs", "fires_left")];
 
 /// A column of the target, and what it holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -124,12 +128,15 @@ pub(super) async fn resolve(pool: &Pool, sources: HashMap<&str, Vec<String>>) ->
             let (name, kind): (String, String) = (row.get(0), row.get(1));
             let kind = Type::named(&kind).ok_or_else(|| differ(table, &format!("`{name}` is of type {kind}")))?;
             let stored = source.contains(&name);
-            if !stored && (table.name, name.as_str()) != SHARD {
+            if !stored && !SHARDS.contains(&(table.name, &name)) {
                 return Err(differ(table, &format!("only the target has `{name}`")));
             }
             columns.push(Column { name, kind, stored });
         }
-        if let Some(lost) = source.iter().find(|name| columns.iter().all(|column| column.name != **name)) {
+        let is_lost = |name: &&String| {
+            columns.iter().all(|column| column.name != **name) && !CURSORS.contains(&(table.name, name.as_str()))
+        };
+        if let Some(lost) = source.iter().find(is_lost) {
             return Err(differ(table, &format!("only the source has `{lost}`")));
         }
         let place = |column: &Column| table.key.iter().position(|key| *key == column.name).unwrap_or(usize::MAX);

@@ -19,7 +19,7 @@ use campanile_model::error::{Error, Kind};
 use campanile_model::fault::{Bug, planted};
 use campanile_model::ids::{JobId, TenantId};
 use campanile_model::job::version::Change;
-use campanile_model::job::{Job, JobState};
+use campanile_model::job::{Cursor, Job};
 use campanile_model::limits;
 use campanile_model::shard::{ShardFence, shard_of};
 use campanile_model::store::{
@@ -31,7 +31,7 @@ use campanile_pg::tokio_postgres::binary_copy::BinaryCopyInWriter;
 use campanile_pg::tokio_postgres::error::SqlState;
 use campanile_pg::tokio_postgres::types::{ToSql, Type};
 use campanile_pg::{Done, Failure, Pool, Tx, Uuid};
-use futures_util::future::try_join4;
+use futures_util::future::try_join5;
 use futures_util::try_join;
 use std::collections::HashMap;
 
@@ -171,9 +171,10 @@ async fn load<'w>(tx: &Tx<'_>, batch: &Batch<'w>) -> Done<Turn<'w>> {
     let names = column(&named, |(_, name)| storable(name));
     let keys: Vec<(TenantId, &CallerKey)> =
         writes.iter().filter_map(|write| Some((write.tenant, &write.keyed.as_ref()?.key))).collect();
-    let ((taken, (), told), stored, live, remembered) = try_join4(
+    let ((taken, (), told), stored, cursors, live, remembered) = try_join5(
         turn,
         tx.query(include_str!("sql/jobs/lock.sql"), &[&ids]),
+        tx.query(include_str!("sql/cursors/lock.sql"), &[&ids]),
         tx.query(include_str!("sql/jobs/get_live.sql"), &[&tenants, &names]),
         keys::stored(tx, &keys),
     )
@@ -183,6 +184,12 @@ async fn load<'w>(tx: &Tx<'_>, batch: &Batch<'w>) -> Done<Turn<'w>> {
         let mut columns = Columns::of(row);
         let job = rows::job(&mut columns, &mut texts)?;
         catalogue.stored.insert(job.id, Stored { job, owed_from: columns.instant_or_none()? });
+    }
+    for row in &cursors {
+        let mut columns = Columns::of(row);
+        if let Some(stored) = catalogue.stored.get_mut(&columns.job_id()?) {
+            stored.job.cursor = columns.cursor()?;
+        }
     }
     for row in &live {
         let mut columns = Columns::of(row);
@@ -211,11 +218,18 @@ async fn write(tx: &Tx<'_>, first_seq: i64, last: &[Last<'_>], freed: Vec<JobId>
         if written != changed.len() as u64 {
             return Err(Error::new(Kind::Bug, "jobs changed under their writer").into());
         }
+        tx.execute(include_str!("sql/cursors/update.sql"), &refs(&cursors(&column(&changed, |last| last.job)))).await?;
     }
+    if new.is_empty() {
+        return Ok(());
+    }
+    let firing: Vec<&Job> = new.iter().map(|last| last.job).filter(|job| job.cursor != Cursor::default()).collect();
     if new.len() >= COPY_ROWS_MIN {
         copy(tx, first_seq, &new).await?;
-    } else if !new.is_empty() {
+        copy_cursors(tx, &firing).await?;
+    } else {
         tx.execute(include_str!("sql/jobs/insert.sql"), &refs(&values(first_seq, &new)?)).await?;
+        tx.execute(include_str!("sql/cursors/insert.sql"), &refs(&cursors(&firing))).await?;
     }
     Ok(())
 }
@@ -234,8 +248,6 @@ async fn copy(tx: &Tx<'_>, first_seq: i64, new: &[&Last<'_>]) -> Done<()> {
             &i64::from(job.tenant.0),
             &i64::from(job.version),
             &i16::from(job.state.code()),
-            &ms(job.cursor.next_fire_at),
-            &job.cursor.fires_left.map(i64::from),
             &storable(&job.plan),
             &stored_firing(job)?,
             &(first_seq + last.at as i64),
@@ -252,15 +264,13 @@ async fn copy(tx: &Tx<'_>, first_seq: i64, new: &[&Last<'_>]) -> Done<()> {
     Ok(())
 }
 
-/// The types of the columns of `copy.sql`.
-const COLUMNS: [Type; 16] = [
+/// The types of the columns of `jobs/copy.sql`.
+const COLUMNS: [Type; 14] = [
     Type::UUID,
     Type::INT2,
     Type::INT8,
     Type::INT8,
     Type::INT2,
-    Type::INT8,
-    Type::INT8,
     Type::TEXT,
     Type::TEXT,
     Type::INT8,
@@ -272,13 +282,46 @@ const COLUMNS: [Type; 16] = [
     Type::TEXT,
 ];
 
+/// Writes the cursors of new jobs as a stream.
+async fn copy_cursors(tx: &Tx<'_>, firing: &[&Job]) -> Done<()> {
+    let statement = tx.prepare(include_str!("sql/cursors/copy.sql")).await?;
+    let writer = BinaryCopyInWriter::new(tx.raw().copy_in(&statement).await?, &CURSOR_COLUMNS);
+    let mut writer = std::pin::pin!(writer);
+    for job in firing {
+        let row: [&(dyn ToSql + Sync); CURSOR_COLUMNS.len()] = [
+            &Uuid::from(job.id),
+            &i64::from(job.version),
+            &ms(job.cursor.next_fire_at),
+            &job.cursor.fires_left.map(i64::from),
+            &(shard_of(job.id).0 as i16),
+        ];
+        writer.as_mut().write(&row).await?;
+    }
+    writer.finish().await?;
+    Ok(())
+}
+
+/// The types of the columns of `cursors/copy.sql`.
+const CURSOR_COLUMNS: [Type; 5] = [Type::UUID, Type::INT8, Type::INT8, Type::INT8, Type::INT2];
+
+/// Parameters of `cursors/insert.sql` and `cursors/update.sql`: a column each, in the order of the table.
+fn cursors<'v>(jobs: &[&'v Job]) -> Values<'v> {
+    vec![
+        Box::new(column(jobs, |job| Uuid::from(job.id))),
+        Box::new(column(jobs, |job| i64::from(job.version))),
+        Box::new(column(jobs, |job| ms(job.cursor.next_fire_at))),
+        Box::new(column(jobs, |job| job.cursor.fires_left.map(i64::from))),
+        Box::new(column(jobs, |job| shard_of(job.id).0 as i16)),
+    ]
+}
+
 type Values<'v> = Vec<Box<dyn ToSql + Sync + Send + 'v>>;
 
 fn refs<'v>(values: &'v Values<'_>) -> Vec<&'v (dyn ToSql + Sync)> {
     values.iter().map(|value| &**value as _).collect()
 }
 
-/// Parameters 1 to 16 of `insert.sql` and `update.sql`: a column each, in the order of the table.
+/// Parameters 1 to 14 of `jobs/insert.sql` and `jobs/update.sql`: a column each, in the order of the table.
 fn values<'v>(first_seq: i64, rows: &[&Last<'v>]) -> Done<Values<'v>> {
     fn of<'v, T>(rows: &[&Last<'v>], value: impl Fn(&'v Job) -> T) -> Box<dyn ToSql + Sync + Send + 'v>
     where
@@ -294,8 +337,6 @@ fn values<'v>(first_seq: i64, rows: &[&Last<'v>]) -> Done<Values<'v>> {
         of(rows, |job| i64::from(job.tenant.0)),
         of(rows, |job| i64::from(job.version)),
         of(rows, |job| i16::from(job.state.code())),
-        of(rows, |job| ms(job.cursor.next_fire_at)),
-        of(rows, |job| job.cursor.fires_left.map(i64::from)),
         of(rows, |job| storable(&job.plan)),
         Box::new(firing),
         Box::new(column(rows, |last| first_seq + last.at as i64)),
@@ -419,11 +460,10 @@ pub(super) async fn advance(tx: &Tx<'_>, fences: &[ShardFence], cursors: &[Curso
     let versions = column(cursors, |cursor| i64::from(cursor.version));
     let next_fires = column(cursors, |cursor| ms(cursor.cursor.next_fire_at));
     let fires_left = column(cursors, |cursor| cursor.cursor.fires_left.map(i64::from));
-    let active = i16::from(JobState::Active.code());
-    let sql = include_str!("sql/jobs/advance.sql");
-    let moved = tx.execute(sql, &[&ids, &versions, &next_fires, &fires_left, &active]).await?;
-    // Those of superseded versions are elsewhere. Jobs come first, as for whoever changes them.
-    if moved < cursors.len() as u64 {
+    let sql = include_str!("sql/cursors/advance.sql");
+    let moved = tx.query(sql, &[&ids, &versions, &next_fires, &fires_left]).await?;
+    // Those of superseded versions are elsewhere. The newest come first, as for whoever changes the job.
+    if moved.first().map_or(0, |row| row.get::<_, i64>(0)) < cursors.len() as i64 {
         let superseded = column(cursors, |cursor| cursor.superseded);
         let sql = include_str!("sql/versions/advance.sql");
         tx.execute(sql, &[&ids, &versions, &next_fires, &fires_left, &superseded]).await?;

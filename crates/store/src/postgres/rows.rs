@@ -98,6 +98,10 @@ impl<'r> Columns<'r> {
         self.code("state", State::from_code)
     }
 
+    pub(super) fn cursor(&mut self) -> Done<Cursor> {
+        Ok(Cursor { next_fire_at: self.instant_or_none()?, fires_left: self.small_or_none()? })
+    }
+
     pub(super) fn overlap(&mut self) -> Done<Overlap> {
         self.code("overlap", Overlap::from_code)
     }
@@ -116,7 +120,7 @@ pub(super) fn planned(columns: &mut Columns<'_>, texts: &mut Texts) -> Done<Plan
         tenant: columns.tenant()?,
         version: columns.small()?,
         state: columns.code("job state", JobState::from_code)?,
-        cursor: Cursor { next_fire_at: columns.instant_or_none()?, fires_left: columns.small_or_none()? },
+        cursor: columns.cursor()?,
         plan: texts.share(columns.text()?),
         firing: texts.firing(columns.text()?).ok_or_else(|| Failure::corrupt("job"))?,
         ended_at: None,

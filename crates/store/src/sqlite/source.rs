@@ -14,6 +14,10 @@ const INSTALLATION: &str = "installation";
 /// Facts that are only about this database: what its own history knows, and where it went.
 const OWN_FACTS: [&str; 3] = ["pruned_upto", MOVED, NOTE];
 
+/// Where the fires of jobs stand, as the target has it in a table of its own.
+const CURSORS: &str = "CREATE TEMP VIEW cursors AS SELECT id AS job_id, version, next_fire_at, fires_left FROM jobs
+    WHERE next_fire_at IS NOT NULL OR fires_left IS NOT NULL";
+
 /// A database that nobody else writes.
 pub(crate) struct Source {
     connection: Connection,
@@ -32,7 +36,9 @@ impl Source {
         super::refuse_other_formats(&options, &location)?;
         let connection = super::open_writer(&options, &location)?;
         migrations::migrate(&connection, &location)?;
-        let installation = identify(&connection).map_err(|failure| failure.into_error(&location))?;
+        let failed = |failure: Failure| failure.into_error(&location);
+        connection.execute_batch(CURSORS).map_err(|error| failed(error.into()))?;
+        let installation = identify(&connection).map_err(failed)?;
         Ok(Self { connection, location, installation: Some(installation), _lock: Some(lock) })
     }
 
@@ -44,6 +50,7 @@ impl Source {
         let failed = |failure: Failure| failure.into_error(&location);
         let connection = super::open_reader(&options).map_err(|error| failed(error.into()))?;
         migrations::check(&connection, &location)?;
+        connection.execute_batch(CURSORS).map_err(|error| failed(error.into()))?;
         let installation = get_meta(&connection, INSTALLATION).map_err(failed)?;
         Ok(Self { connection, location, installation, _lock: None })
     }

@@ -1,7 +1,7 @@
 -- caller: get_jobs
 -- guard: the tenant
--- index: jobs_pkey
-SELECT j.id, j.tenant, j.version, j.state, j.next_fire_at, j.fires_left, j.plan, j.firing,
+-- index: jobs_pkey, cursors_pkey
+SELECT j.id, j.tenant, j.version, j.state, c.next_fire_at, c.fires_left, j.plan, j.firing,
        j.created_at, j.effective_at, j.paused_until, j.definition
-FROM jobs AS j
+FROM jobs AS j LEFT JOIN cursors AS c ON c.job_id = j.id
 WHERE j.id = ANY($1) AND j.tenant = $2

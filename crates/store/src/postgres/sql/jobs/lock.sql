@@ -1,7 +1,7 @@
--- caller: put_jobs, to judge changes; whoever moves their cursors waits
+-- caller: put_jobs, to judge changes
 -- guard: none: the caller judges
 -- index: jobs_pkey, job_versions_open
-SELECT j.id, j.tenant, j.version, j.state, j.next_fire_at, j.fires_left, j.plan, j.firing,
+SELECT j.id, j.tenant, j.version, j.state, NULL::int8, NULL::int8, j.plan, j.firing,
        j.created_at, j.effective_at, j.paused_until, j.definition,
        (SELECT min(v.next_fire_at) FROM job_versions AS v WHERE v.job_id = j.id AND v.next_fire_at IS NOT NULL)
 FROM jobs AS j

@@ -1,0 +1,8 @@
+-- caller: put_jobs, to judge changes; whoever moves these cursors waits
+-- guard: none: the caller judges; the rows of the jobs are locked
+-- index: cursors_pkey
+SELECT job_id, next_fire_at, fires_left
+FROM cursors
+WHERE job_id = ANY($1)
+ORDER BY job_id
+FOR UPDATE
