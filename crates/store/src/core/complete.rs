@@ -18,6 +18,9 @@ use campanile_model::lifecycle::{self, Event, State};
 use campanile_model::overlap::Overlap;
 use campanile_model::store::{Applied, AttemptFence, Claim, Completion, CompletionOf};
 
+/// A response with a longer body has a row of its own.
+const INLINE_BYTES_MAX: usize = 256;
+
 /// The claims among completions, which need what claims need. Only a success needs no claim of its own.
 pub(crate) fn unclaimed(completions: &[Completion]) -> Result<Vec<&Claim>> {
     let mut claims = Vec::new();
@@ -79,7 +82,7 @@ fn end_running<'b>(set: &mut WorkingSet<'b>, completion: &'b Completion, fence: 
         Event::Release => release(record, completion),
         _ => end(record, completion, dead),
     }
-    keep_rest(set, completion, fence.fence);
+    keep_rest(set, completion, fence.fence)?;
     give_turn_on(set, completion)
 }
 
@@ -117,7 +120,7 @@ fn end_unclaimed<'b>(set: &mut WorkingSet<'b>, completion: &'b Completion, claim
     (record.claimed_at, record.queued_at) = (Some(claim.now), claim.queued_at);
     record.deliveries += 1;
     record.touch(Shape::Instant);
-    keep_rest(set, completion, fence);
+    keep_rest(set, completion, fence)?;
     give_turn_on(set, completion)
 }
 
@@ -135,13 +138,21 @@ fn change<'s>(
     set.change(id, event, (finished_at, reason), Some(attempt))
 }
 
-/// Keeps the response, and what was logged at last.
-fn keep_rest<'b>(set: &mut WorkingSet<'b>, completion: &'b Completion, fence: u64) {
+/// Keeps the response, and what was logged at last. A small response of a success stands in the execution's own row, which is
+/// written anyway: no attempt follows that would need the place.
+fn keep_rest<'b>(set: &mut WorkingSet<'b>, completion: &'b Completion, fence: u64) -> Result<()> {
     let execution = completion.execution();
     if let Some(response) = &completion.response {
-        set.responses.push((execution, fence, response));
+        let record = set.at(execution)?;
+        let is_small = response.body.len() <= INLINE_BYTES_MAX && !response.truncated;
+        if is_small && record.state == State::Succeeded && record.changed == Some(Shape::Ended) {
+            record.response = Some(response.clone());
+        } else {
+            set.responses.push((execution, fence, response));
+        }
     }
     set.reports.log(execution, fence, &completion.logs);
+    Ok(())
 }
 
 /// A run that is over gives its turn on.

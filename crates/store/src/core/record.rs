@@ -3,7 +3,7 @@
 use super::change::Subject;
 use super::rules::watched;
 use campanile_model::action::ActionKind;
-use campanile_model::execution::{AttemptError, AttemptOutcome, Reason};
+use campanile_model::execution::{AttemptError, AttemptOutcome, Reason, Response};
 use campanile_model::ids::{ExecutionId, FireKind};
 use campanile_model::job::Priority;
 use campanile_model::job::version::FiredUnder;
@@ -42,6 +42,8 @@ pub(crate) struct Record {
     pub(crate) cancel_requested_at: Option<Timestamp>,
     pub(crate) cancel_reason: Option<Reason>,
     pub(crate) note: Option<String>,
+    /// What the target answered, if that stands in the execution's own row. It is written once, and never read again here.
+    pub(crate) response: Option<Response>,
     /// The columns that the batch has changed.
     pub(crate) changed: Option<Shape>,
     /// The state and the fence that are stored, before what has changed is written.
@@ -107,6 +109,7 @@ impl Record {
             cancel_requested_at: None,
             cancel_reason: None,
             note: None,
+            response: None,
             changed: None,
             stored: (lifecycle::target(Event::Refire), 0),
         }

@@ -1,6 +1,7 @@
 //! Fires: new executions are inserted, what `core::fire` judges by is locked and read, and what it decides is written.
 
 use super::Locks;
+use super::bulk::{self, Stream};
 use super::keys;
 use super::load::{self, LockScope};
 use super::rows::storable;
@@ -14,13 +15,29 @@ use crate::core::set::IdSet;
 use campanile_model::execution::Reason;
 use campanile_model::ids::ExecutionId;
 use campanile_model::lifecycle::State;
-use campanile_model::store::{Fire, FireBatch, FireVerdict};
+use campanile_model::store::{Fire, FireBatch, FireVerdict, Fired};
 use campanile_model::time::Timestamp;
+use campanile_pg::tokio_postgres::types::Type;
 use campanile_pg::{Done, Tx, Uuid};
 use futures_util::try_join;
 
+/// A batch to fire.
+pub(super) struct Fires {
+    pub(super) locks: Locks,
+    pub(super) batch: FireBatch,
+    /// Whether they are written without looking whether one is there. If one is, nothing is written, and the error says so
+    /// (`bulk::is_conflict`).
+    pub(super) are_new: bool,
+}
+
+/// Whether none of a batch was there before.
+pub(super) fn is_new(fired: &FireVerdict) -> bool {
+    matches!(fired, FireVerdict::Fired(fired) if fired.verdicts.iter().all(|fired| *fired == Fired::New))
+}
+
 /// Inserts executions and skips, all or nothing.
-pub(super) async fn fire(tx: &Tx<'_>, locks: Locks, batch: &FireBatch) -> Done<FireVerdict> {
+pub(super) async fn fire(tx: &Tx<'_>, what: &Fires) -> Done<FireVerdict> {
+    let Fires { locks, batch, are_new } = what;
     let guarded = fire::guarded(batch);
     if !guarded.is_empty() {
         let lost = shards::lost(tx, &guarded, &batch.fences).await?;
@@ -33,9 +50,12 @@ pub(super) async fn fire(tx: &Tx<'_>, locks: Locks, batch: &FireBatch) -> Done<F
     }
     let newest = fire::newest(&batch.fires);
     let fires: Vec<&Fire> = newest.iter().map(|&i| &batch.fires[i]).collect();
-    let born = insert(tx, &fires, fire::BORN, batch.now, None).await?;
+    let born = match are_new {
+        true => copy(tx, &fires, batch.now).await.map_err(bulk::as_conflict)?,
+        false => insert(tx, &fires, fire::BORN, batch.now, None).await?,
+    };
     let there = fires.iter().map(|fire| fire.dispatch.execution).filter(|id| !born.contains(id));
-    let mut set = load::load(tx, LockScope::Runs(locks), there).await?;
+    let mut set = load::load(tx, LockScope::Runs(*locks), there).await?;
     let verdicts = fire::fire(&mut set, batch, &newest, &born)?;
     let (_, answer) = try_join!(skips::insert(tx, &batch.skips), write(tx, set, verdicts))?;
     Ok(FireVerdict::Fired(answer))
@@ -51,6 +71,66 @@ async fn replay(tx: &Tx<'_>, batch: &FireBatch) -> Done<Option<FireVerdict>> {
         None => keys::remember(tx, &[(tenant, answered)]).await.map(|()| None),
     }
 }
+
+/// Inserts executions as a stream; answers which, that is all.
+async fn copy(tx: &Tx<'_>, fires: &[&Fire], now: Timestamp) -> Done<IdSet<ExecutionId>> {
+    let mut rows = Stream::begin(tx, include_str!("sql/executions/copy.sql"), &COLUMNS).await?;
+    let zero = 0_i64;
+    for fire in fires {
+        let dispatch = &fire.dispatch;
+        rows.put(&[
+            &Uuid::from(dispatch.execution),
+            &Uuid::from(dispatch.job),
+            &i64::from(dispatch.tenant.0),
+            &i64::from(dispatch.job_version),
+            &dispatch.fire_at.millis(),
+            &now.millis(),
+            &i16::from(fire.kind.code()),
+            &i16::from(dispatch.priority.code()),
+            &i16::from(dispatch.action.code()),
+            &i16::from(fire.overlap.code()),
+            &i16::from(watched(&fire.expect)),
+            &ms(fire.covers_from),
+            &&*dispatch.pool,
+            &&*dispatch.target,
+            &i16::from(fire::BORN.code()),
+            &fire.wake_at.millis(),
+            &zero,
+            &zero,
+            &zero,
+            &zero,
+            &zero,
+        ])
+        .await?;
+    }
+    rows.end().await?;
+    Ok(fires.iter().map(|fire| fire.dispatch.execution).collect())
+}
+
+/// The types of the columns of `executions/copy.sql`.
+const COLUMNS: [Type; 21] = [
+    Type::UUID,
+    Type::UUID,
+    Type::INT8,
+    Type::INT8,
+    Type::INT8,
+    Type::INT8,
+    Type::INT2,
+    Type::INT2,
+    Type::INT2,
+    Type::INT2,
+    Type::INT2,
+    Type::INT8,
+    Type::TEXT,
+    Type::TEXT,
+    Type::INT2,
+    Type::INT8,
+    Type::INT8,
+    Type::INT8,
+    Type::INT8,
+    Type::INT8,
+    Type::INT8,
+];
 
 /// Inserts executions that are in the order of their ids, each once, in this state, and ended with this reason and note where
 /// there is one. What is there stays; answers which were not.

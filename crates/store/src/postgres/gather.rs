@@ -4,6 +4,7 @@
 //! One task takes what is there when it is free. Whoever comes meanwhile is in the next transaction; nobody waits for
 //! others to come. It ends when the store is dropped, after what it has taken.
 
+use super::bulk;
 use super::jobs::{self, Batch};
 use super::{JOBS_BELL, Locks};
 use crate::clock::StoreClock;
@@ -97,7 +98,7 @@ impl Writer {
     async fn put(&self, writes: &[JobWrite]) -> Result<Vec<Put>> {
         if jobs::are_new(writes) {
             match self.write_batch(writes, false).await {
-                Err(error) if jobs::is_conflict(&error) => {}
+                Err(error) if bulk::is_conflict(&error) => {}
                 verdicts => return verdicts,
             }
         }

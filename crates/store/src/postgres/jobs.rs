@@ -5,9 +5,10 @@
 //! none; and what is judged is what is written. Therefore they are gathered (`gather`), and short. New jobs in bulk are copied
 //! in without looking first whether another has their id or name: nearly always none has, and the unique indexes tell.
 
+use super::bulk::{self, Stream};
 use super::due;
 use super::keys;
-use super::rows::{self, Columns, Texts, storable};
+use super::rows::{self, Columns, Texts, encode_tags, storable};
 use super::write::{column, ms};
 use super::{shards, skips, versions, watches};
 use crate::clock::StoreClock;
@@ -27,8 +28,6 @@ use campanile_model::store::{
 };
 use campanile_model::time::Timestamp;
 use campanile_pg::tokio_postgres::Row;
-use campanile_pg::tokio_postgres::binary_copy::BinaryCopyInWriter;
-use campanile_pg::tokio_postgres::error::SqlState;
 use campanile_pg::tokio_postgres::types::{ToSql, Type};
 use campanile_pg::{Done, Failure, Pool, Tx, Uuid};
 use futures_util::future::try_join5;
@@ -51,39 +50,20 @@ pub(super) struct Batch<'w> {
     pub(super) bell: &'w str,
     pub(super) clock: &'w StoreClock,
     /// Whether to look first for jobs that have the ids or names of new ones. If not, and one has, nothing is written, and the error
-    /// says so (`is_conflict`).
+    /// says so (`bulk::is_conflict`).
     pub(super) check_conflicts: bool,
 }
-
-/// New rows from which on they are copied.
-const COPY_ROWS_MIN: usize = 64;
-/// The code of the error that means: somebody has the id or the name of a new job.
-const CONFLICT: &str = "job_conflict";
 
 /// Whether these are new jobs in bulk, which need not be looked for first.
 pub(super) fn are_new(writes: &[JobWrite]) -> bool {
     let is_new = |write: &JobWrite| matches!(write.change, Change::Create { .. }) && write.keyed.is_none();
-    writes.len() >= COPY_ROWS_MIN && writes.iter().all(is_new)
-}
-
-/// Whether jobs were not written because another has the id or the name of one of them.
-pub(super) fn is_conflict(error: &Error) -> bool {
-    error.code() == CONFLICT
-}
-
-fn as_conflict(failure: Failure) -> Failure {
-    match &failure {
-        Failure::Sql(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => {
-            Error::new(Kind::Conflict, "a new job has the id or the name of another").with_code(CONFLICT).into()
-        }
-        _ => failure,
-    }
+    writes.len() >= bulk::ROWS_MIN && writes.iter().all(is_new)
 }
 
 /// Changes jobs, each judged alone, in their order.
 pub(super) async fn put(tx: &Tx<'_>, batch: &Batch<'_>) -> Done<Vec<Put>> {
     let written = change(tx, batch).await;
-    if batch.check_conflicts { written } else { written.map_err(as_conflict) }
+    if batch.check_conflicts { written } else { written.map_err(bulk::as_conflict) }
 }
 
 async fn change(tx: &Tx<'_>, batch: &Batch<'_>) -> Done<Vec<Put>> {
@@ -224,7 +204,7 @@ async fn write(tx: &Tx<'_>, first_seq: i64, last: &[Last<'_>], freed: Vec<JobId>
         return Ok(());
     }
     let firing: Vec<&Job> = new.iter().map(|last| last.job).filter(|job| job.cursor != Cursor::default()).collect();
-    if new.len() >= COPY_ROWS_MIN {
+    if new.len() >= bulk::ROWS_MIN {
         copy(tx, first_seq, &new).await?;
         copy_cursors(tx, &firing).await?;
     } else {
@@ -234,15 +214,13 @@ async fn write(tx: &Tx<'_>, first_seq: i64, last: &[Last<'_>], freed: Vec<JobId>
     Ok(())
 }
 
-/// Writes new rows as a stream, which costs half of what a statement with an array per column does.
+/// Writes new rows as a stream.
 async fn copy(tx: &Tx<'_>, first_seq: i64, new: &[&Last<'_>]) -> Done<()> {
-    let statement = tx.prepare(include_str!("sql/jobs/copy.sql")).await?;
-    let writer = BinaryCopyInWriter::new(tx.raw().copy_in(&statement).await?, &COLUMNS);
-    let mut writer = std::pin::pin!(writer);
+    let mut rows = Stream::begin(tx, include_str!("sql/jobs/copy.sql"), &COLUMNS).await?;
     for last in new {
         let job = last.job;
-        let tags = rows::encode_tags(&job.definition.tags);
-        let row: [&(dyn ToSql + Sync); COLUMNS.len()] = [
+        let tags = encode_tags(&job.definition.tags);
+        rows.put(&[
             &Uuid::from(job.id),
             &(shard_of(job.id).0 as i16),
             &i64::from(job.tenant.0),
@@ -257,11 +235,10 @@ async fn copy(tx: &Tx<'_>, first_seq: i64, new: &[&Last<'_>]) -> Done<()> {
             &job.effective_at.millis(),
             &ms(job.paused_until),
             &stored_definition(job)?,
-        ];
-        writer.as_mut().write(&row).await?;
+        ])
+        .await?;
     }
-    writer.finish().await?;
-    Ok(())
+    rows.end().await
 }
 
 /// The types of the columns of `jobs/copy.sql`.
@@ -284,21 +261,18 @@ const COLUMNS: [Type; 14] = [
 
 /// Writes the cursors of new jobs as a stream.
 async fn copy_cursors(tx: &Tx<'_>, firing: &[&Job]) -> Done<()> {
-    let statement = tx.prepare(include_str!("sql/cursors/copy.sql")).await?;
-    let writer = BinaryCopyInWriter::new(tx.raw().copy_in(&statement).await?, &CURSOR_COLUMNS);
-    let mut writer = std::pin::pin!(writer);
+    let mut rows = Stream::begin(tx, include_str!("sql/cursors/copy.sql"), &CURSOR_COLUMNS).await?;
     for job in firing {
-        let row: [&(dyn ToSql + Sync); CURSOR_COLUMNS.len()] = [
+        rows.put(&[
             &Uuid::from(job.id),
             &i64::from(job.version),
             &ms(job.cursor.next_fire_at),
             &job.cursor.fires_left.map(i64::from),
             &(shard_of(job.id).0 as i16),
-        ];
-        writer.as_mut().write(&row).await?;
+        ])
+        .await?;
     }
-    writer.finish().await?;
-    Ok(())
+    rows.end().await
 }
 
 /// The types of the columns of `cursors/copy.sql`.
@@ -341,7 +315,7 @@ fn values<'v>(first_seq: i64, rows: &[&Last<'v>]) -> Done<Values<'v>> {
         Box::new(firing),
         Box::new(column(rows, |last| first_seq + last.at as i64)),
         of(rows, |job| storable(job.name())),
-        of(rows, |job| storable(&rows::encode_tags(&job.definition.tags)).into_owned()),
+        of(rows, |job| storable(&encode_tags(&job.definition.tags)).into_owned()),
         of(rows, |job| job.created_at.millis()),
         of(rows, |job| job.effective_at.millis()),
         of(rows, |job| ms(job.paused_until)),

@@ -344,6 +344,7 @@ fn read(row: &Row, texts: &mut Texts) -> Done<Record> {
         cancel_requested_at: columns.instant_or_none()?,
         cancel_reason: columns.code_or_none("reason", Reason::from_code)?,
         note: columns.next()?,
+        response: None,
         changed: None,
         stored: (state, fence),
     })

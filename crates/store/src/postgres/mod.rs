@@ -22,6 +22,7 @@
 
 mod migrations;
 mod partitions;
+mod bulk;
 mod jobs;
 mod versions;
 mod gather;
@@ -76,6 +77,7 @@ use campanile_model::time::{Clock, Timestamp};
 use campanile_pg::{Done, Listener, Pool, Target};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use campanile_pg::Options;
 
@@ -104,6 +106,8 @@ pub struct PostgresStore {
     pool: Pool,
     locks: Locks,
     listener: Listener,
+    /// Whether fires are made again that are there, as after a start with cursors that lag: then they are looked for.
+    repeats: AtomicBool,
     /// Job writes of many callers, gathered into few transactions: each of them holds the counter of changes.
     puts: gather::Gather,
     /// Where the running passes of `prune` stand.
@@ -126,7 +130,7 @@ impl PostgresStore {
         let locks = Locks::of(pool.target());
         let listener = Listener::start(pool.target(), &[JOBS_BELL]);
         let puts = gather::Gather::start(pool.clone(), locks, StoreClock(clock));
-        Ok(Self { pool, locks, listener, puts, pruning: Mutex::default() })
+        Ok(Self { pool, locks, listener, repeats: AtomicBool::default(), puts, pruning: Mutex::default() })
     }
 
     /// Brings the schema up to date, and makes the partitions of the coming days and of other ones.
@@ -139,6 +143,10 @@ impl PostgresStore {
     pub async fn agree(&self, key: &str, proposal: &str) -> Result<String> {
         let rows = self.pool.query(include_str!("sql/meta/agree.sql"), &[&key, &proposal]).await?;
         rows.first().map(|row| row.get(0)).ok_or_else(|| Error::new(Kind::Bug, "an upsert answered with nothing"))
+    }
+
+    async fn fire_once(&self, fires: &executions::Fires) -> Result<FireVerdict> {
+        self.pool.write_step(Step("fire"), fires, |tx, fires| Box::pin(executions::fire(tx, fires))).await
     }
 
     /// An answer of something that read.
@@ -193,10 +201,20 @@ impl Path for PostgresStore {
         if batch.fires.is_empty() && batch.skips.is_empty() {
             return Ok(FireVerdict::Fired(Verdicts::default()));
         }
-        let what = (self.locks, batch);
-        self.pool
-            .write_step(Step("fire"), &what, |tx, (locks, batch)| Box::pin(executions::fire(tx, *locks, batch)))
-            .await
+        let mut fires = executions::Fires { locks: self.locks, batch, are_new: false };
+        if fires.batch.fires.len() >= bulk::ROWS_MIN && !self.repeats.load(Ordering::Relaxed) {
+            fires.are_new = true;
+            match self.fire_once(&fires).await {
+                Err(error) if bulk::is_conflict(&error) => self.repeats.store(true, Ordering::Relaxed),
+                fired => return fired,
+            }
+        }
+        fires.are_new = false;
+        let fired = self.fire_once(&fires).await?;
+        if executions::is_new(&fired) {
+            self.repeats.store(false, Ordering::Relaxed);
+        }
+        Ok(fired)
     }
 
     async fn advance(&self, fences: Arc<[ShardFence]>, cursors: Vec<CursorMove>) -> Result<()> {

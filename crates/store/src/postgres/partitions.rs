@@ -28,6 +28,9 @@ pub(super) const TABLES: [(&str, &str); 5] = [
     ("logs", "execution_id"),
 ];
 
+/// Executions are written two or three times each: what is left free in a page keeps the new row beside the old one, which saves a
+/// third of the log. What died there is used again, so that the table is no larger.
+const EXECUTIONS_TERMS: &str = " WITH (fillfactor = 50)";
 /// Days that have partitions, counted from today.
 const AHEAD: std::ops::RangeInclusive<i64> = -1..=7;
 /// Milliseconds of a day.
@@ -161,8 +164,9 @@ async fn make(tx: &Tx<'_>, lock: i32, (table, key): (&str, &str), days: &[i64]) 
     if missing.is_empty() {
         return Ok(());
     }
-    let made: Vec<String> =
-        missing.iter().map(|&day| format!("CREATE TABLE {} (LIKE {table} INCLUDING ALL)", name(table, day))).collect();
+    let terms = if table == "executions" { EXECUTIONS_TERMS } else { "" };
+    let make = |&day: &i64| format!("CREATE TABLE {} (LIKE {table} INCLUDING ALL){terms}", name(table, day));
+    let made: Vec<String> = missing.iter().map(make).collect();
     tx.batch(&made.join(";\n")).await?;
     // A row that is on its way to the default partition when its day gets one of its own would be refused there. So
     // where rows may be on their way, everybody waits before they choose; that is, after nobody made partitions for a

@@ -156,6 +156,8 @@ async fn write_ended(tx: &Tx<'_>, rows: Vec<&Record>) -> Done<()> {
                 &column(&rows, |r| error_message(r)),
                 &column(&rows, |r| i64::from(r.losses)),
                 &column(&rows, |r| r.fingerprint.map(|fingerprint| fingerprint as i64)),
+                &column(&rows, |r| r.response.as_ref().map(|response| i64::from(response.status))),
+                &column(&rows, |r| r.response.as_ref().map(|response| &*response.body)),
             ],
         )
         .await?;

@@ -90,7 +90,9 @@ fn bind_ended(s: &mut CachedStatement<'_>, record: &Record) -> rusqlite::Result<
     s.raw_bind_parameter(11, record.error.as_ref().map(|error| &*error.kind))?;
     s.raw_bind_parameter(12, record.error.as_ref().map(|error| &*error.message))?;
     s.raw_bind_parameter(13, record.losses)?;
-    s.raw_bind_parameter(14, record.fingerprint.map(|fingerprint| fingerprint as i64))
+    s.raw_bind_parameter(14, record.fingerprint.map(|fingerprint| fingerprint as i64))?;
+    s.raw_bind_parameter(15, record.response.as_ref().map(|response| response.status))?;
+    s.raw_bind_parameter(16, record.response.as_ref().map(|response| &*response.body))
 }
 
 fn bind_instant(s: &mut CachedStatement<'_>, record: &Record) -> rusqlite::Result<()> {

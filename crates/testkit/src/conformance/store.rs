@@ -113,6 +113,7 @@ macro_rules! store_suite {
                 [
                     an_execution_is_born_pending,
                     firing_twice_inserts_once,
+                    many_fires_of_which_some_are_there_insert_the_others,
                     an_older_epoch_fires_nothing,
                     a_missing_fence_fires_nothing,
                     fires_that_somebody_asked_for_need_no_fence,
@@ -220,6 +221,7 @@ macro_rules! store_suite {
                     an_unclaimed_success_respects_the_guards_of_a_claim,
                     an_unclaimed_failure_is_refused,
                     attempts_are_listed_with_their_responses,
+                    responses_of_every_size_are_kept,
                 ]
             );
             $crate::store_facts!(

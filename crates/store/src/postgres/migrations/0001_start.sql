@@ -101,45 +101,50 @@ CREATE INDEX job_versions_ended ON job_versions (ended_at, job_id, version);
 -- One row per fire. `wake_at` is when somebody should look at it next: due, backoff over, or lease over. Partitioned by the day of
 -- the id's instant, and what hangs on executions likewise, so that what is old is dropped and not deleted; what belongs to no
 -- day that has a partition is in the default one. `watched`: bit 0 for a watch of the start, 1 of the end.
+--
+-- First the columns that never change, or rarely, then those that every attempt changes: of a row that is written again in its
+-- page, only what lies between the first and the last change goes to the log. Half of a page is left for that.
 CREATE TABLE executions (
     id                  uuid NOT NULL,
-    tenant              int8 NOT NULL,
     job_id              uuid NOT NULL,
+    tenant              int8 NOT NULL,
     job_version         int8 NOT NULL,
     fire_at             int8 NOT NULL,
+    fired_at            int8 NOT NULL,
+    attempts_from       int8 NOT NULL,
+    losses              int8 NOT NULL,
     kind                int2 NOT NULL,
+    priority            int2 NOT NULL,
+    action              int2 NOT NULL,
+    overlap             int2 NOT NULL,
+    watched             int2 NOT NULL,
+    covers_from         int8,
+    pool                text NOT NULL,
+    target              text NOT NULL,
     state               int2 NOT NULL,
     reason              int2,
+    outcome             int2,
+    cancel_reason       int2,
+    wake_at             int8 NOT NULL,
     attempt             int8 NOT NULL,
     fence               int8 NOT NULL,
-    priority            int2 NOT NULL,
-    pool                text NOT NULL,
-    action              int2 NOT NULL,
-    wake_at             int8 NOT NULL,
-    fired_at            int8 NOT NULL,
-    started_at          int8,
-    finished_at         int8,
-    worker              text,
-    outcome             int2,
-    error_kind          text,
-    error_message       text,
-    target              text NOT NULL,
-    overlap             int2 NOT NULL,
-    covers_from         int8,
+    deliveries          int8 NOT NULL,
     queued_at           int8,
     claimed_at          int8,
     first_started_at    int8,
+    started_at          int8,
+    finished_at         int8,
     error_fp            int8,
-    deliveries          int8 NOT NULL,
-    losses              int8 NOT NULL,
-    attempts_from       int8 NOT NULL,
     cancel_requested_at int8,
-    cancel_reason       int2,
+    worker              text,
+    error_kind          text,
+    error_message       text,
     note                text,
-    watched             int2 NOT NULL,
+    response_status     int8,
+    response_body       bytea,
     PRIMARY KEY (id)
 ) PARTITION BY RANGE (id);
-CREATE TABLE executions_rest PARTITION OF executions DEFAULT;
+CREATE TABLE executions_rest PARTITION OF executions DEFAULT WITH (fillfactor = 50);
 CREATE INDEX executions_job ON executions (job_id, id);
 
 -- Attempts that did not end their execution. The newest one lives in the execution's own row, so that a success at the first

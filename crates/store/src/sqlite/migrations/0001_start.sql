@@ -112,7 +112,9 @@ CREATE TABLE executions (
     cancel_requested_at INTEGER,
     cancel_reason       INTEGER,
     note                TEXT,
-    watched             INTEGER NOT NULL DEFAULT 0
+    watched             INTEGER NOT NULL DEFAULT 0,
+    response_status     INTEGER,
+    response_body       BLOB
 ) STRICT, WITHOUT ROWID;
 
 -- The executions of each job. Fires of many jobs at once would touch a page of this table each, and cost more than all

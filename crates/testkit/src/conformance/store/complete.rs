@@ -268,6 +268,28 @@ pub async fn an_unclaimed_failure_is_refused(store: Fixture) {
     assert_eq!(store.execution(id).await, before);
 }
 
+/// Small ones may stand elsewhere than large ones; of none is anything lost.
+pub async fn responses_of_every_size_are_kept(store: Fixture) {
+    let bodies = [0, 1, 255, 256, 257, 10_000].map(|bytes| vec![7; bytes]);
+    let truncated = [false, true];
+    let events = [(Event::Succeed, AttemptOutcome::Succeeded), (Event::FailFinal, AttemptOutcome::Failed)];
+    let mut number = 0;
+    for (body, truncated, (event, outcome)) in bodies
+        .iter()
+        .flat_map(|body| truncated.map(|cut| (body, cut)))
+        .flat_map(|(body, cut)| events.map(|event| (body, cut, event)))
+    {
+        number += 1;
+        let (job, id) = store.pending(number).await;
+        let granted = store.granted(id, 0, DUE).await;
+        let response = Some(Response { status: 200, body: body.clone(), truncated });
+        let done = g::complete(&granted, event, outcome, DUE);
+        assert_eq!(complete(&store, Completion { response: response.clone(), ..done }).await, Applied::Done);
+        let attempts = store.list_attempts(job.tenant, id).await.unwrap();
+        assert_eq!((attempts.len(), &attempts[0].response), (1, &response), "{} bytes, {event:?}", body.len());
+    }
+}
+
 /// I8: attempts are append-only; each keeps its own answer.
 pub async fn attempts_are_listed_with_their_responses(store: Fixture) {
     let (job, id) = store.pending(1).await;

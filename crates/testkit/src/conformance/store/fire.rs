@@ -64,6 +64,25 @@ pub async fn firing_twice_inserts_once(store: Fixture) {
     assert_eq!(store.execution(fire.dispatch.execution).await, before);
 }
 
+/// The same in bulk, where a store may write without looking first: what is new is born whole, what is there stays as it is.
+pub async fn many_fires_of_which_some_are_there_insert_the_others(store: Fixture) {
+    let jobs = store.jobs(150).await;
+    let fires: Vec<Fire> = jobs.iter().map(|job| g::fire(job, DUE)).collect();
+    assert_eq!(store.fired(fires[..100].to_vec()).await, [Fired::New; 100]);
+    let (first, later) = (fires[0].dispatch.execution, fires[149].dispatch.execution);
+    let before = store.execution(first).await;
+    assert!(matches!(store.claimed(first, 0, DUE).await, Claimed::Granted(_)));
+    let expected: Vec<Fired> = (0..150).map(|n| if n < 100 { Fired::Exists } else { Fired::New }).collect();
+    assert_eq!(store.fired(fires.clone()).await, expected);
+    assert_eq!(store.execution(first).await.state, State::Running);
+    let (job, execution) = (jobs[149].clone(), store.execution(later).await);
+    let same = Execution { id: later, job: job.id, job_name: job.name().to_owned(), target: job.target, ..before };
+    assert_eq!(execution, same);
+    let later: Vec<Fire> = jobs.iter().map(|job| g::fire(job, DUE.saturating_add_ms(1_000))).collect();
+    assert_eq!(store.fired(later.clone()).await, [Fired::New; 150]);
+    assert_eq!(store.fired(later).await, [Fired::Exists; 150]);
+}
+
 /// I3: only the current epoch fires; a batch is all or nothing.
 pub async fn an_older_epoch_fires_nothing(store: Fixture) {
     let jobs = store.jobs(20).await;

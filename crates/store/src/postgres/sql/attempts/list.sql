@@ -7,7 +7,7 @@ FROM attempts AS a LEFT JOIN responses AS r ON r.execution_id = $1 AND r.fence =
 WHERE a.execution_id = $1 AND a.tenant = $2
 UNION ALL
 SELECT e.attempt, e.fence, e.worker, e.started_at, e.finished_at, e.outcome, e.error_kind, e.error_message,
-       r.status, r.body, r.truncated
+       coalesce(r.status, e.response_status), coalesce(r.body, e.response_body), coalesce(r.truncated, false)
 FROM executions AS e LEFT JOIN responses AS r ON r.execution_id = $1 AND r.fence = e.fence
 WHERE e.id = $1 AND e.tenant = $2 AND e.fence > 0 AND e.started_at IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.execution_id = $1 AND a.fence = e.fence)
