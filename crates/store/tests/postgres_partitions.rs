@@ -12,7 +12,7 @@ use campanile_store::postgres::PostgresStore;
 use schema::Schema;
 
 const DAY_MS: i64 = 86_400_000;
-const TABLES: [&str; 5] = ["executions", "attempts", "responses", "progress", "logs"];
+const TABLES: [&str; 6] = ["executions", "history", "attempts", "responses", "progress", "logs"];
 
 async fn numbers(pool: &Pool, sql: &str) -> Vec<i64> {
     pool.query(sql, &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
@@ -34,7 +34,7 @@ async fn partitions(pool: &Pool, table: &str) -> Vec<i64> {
     numbers(pool, &sql).await
 }
 
-/// A row in each of the five tables, of an execution at this instant.
+/// A row in each of the tables, of an execution at this instant.
 async fn put(pool: &Pool, at: i64) -> ExecutionId {
     let at = Timestamp::from_millis(at);
     let job = JobId::new(at, 0, 7);
@@ -43,6 +43,7 @@ async fn put(pool: &Pool, at: i64) -> ExecutionId {
         "INSERT INTO executions (id, tenant, job_id, job_version, fire_at, kind, state, attempt, fence, priority, pool,
                                  action, wake_at, fired_at, target, overlap, deliveries, losses, attempts_from, watched)
          VALUES ($1, 1, $1, 1, 0, 0, 4, 0, 0, 2, 'short', 0, 0, 0, '', 0, 0, 0, 0, 0)",
+        "INSERT INTO history (job_id, execution_id) VALUES ($1, $1)",
         "INSERT INTO attempts (execution_id, fence, tenant, attempt, started_at, finished_at, outcome)
          VALUES ($1, 1, 1, 1, 0, 0, 0)",
         "INSERT INTO responses (execution_id, fence, tenant, status, truncated, body)

@@ -248,6 +248,20 @@ async fn a_day_stays_as_long_as_something_of_it_must() {
     scene.counters_are_right().await;
 }
 
+/// A day goes table by table: a crash after its executions leaves the list of them.
+#[tokio::test]
+async fn what_is_left_of_a_day_that_was_being_dropped_is_in_nobodys_way() {
+    let scene = Scene::new().await;
+    let instants = || (0..50).map(|i| scene.yesterday(i * 1_000));
+    let fired = scene.fire(instants()).await;
+    scene.pool.execute("DELETE FROM executions", &[]).await.unwrap();
+    // In bulk, which finds what is left and looks then, and one by one.
+    assert_eq!(scene.fire(instants().skip(1)).await, fired[4..]);
+    assert_eq!(scene.fire(instants().take(1)).await, fired[..4]);
+    scene.succeed(&fired, scene.yesterday(HOUR_MS)).await;
+    assert_eq!(scene.jobs.len() * 50, fired.len());
+}
+
 /// Sealed days refuse writes for a moment; nothing that was written is lost, and nothing is counted wrong.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_writes_to_a_day_that_is_dropped_loses_nothing() {

@@ -30,8 +30,7 @@ impl Table {
     }
 }
 
-/// Everything but `meta`, which has facts of its own on each side, and the source's `history`, which the target has as
-/// an index. Shards come last: a target that has them has the rest.
+/// Everything but `meta`, which has facts of its own on each side. Shards come last: a target that has them has the rest.
 pub(super) const TABLES: &[Table] = &[
     Table::new("tenants", &["id"]),
     // The target has a sequence for fences.
@@ -41,6 +40,8 @@ pub(super) const TABLES: &[Table] = &[
     Table::new("cursors", &["job_id"]),
     Table::new("job_versions", &["job_id", "version"]),
     Table::new("executions", &["id"]),
+    // Of the source's executions.
+    Table::new("history", &["execution_id"]),
     Table::new("attempts", &["execution_id", "fence"]),
     Table::new("responses", &["execution_id", "fence"]),
     Table::new("progress", &["execution_id"]),

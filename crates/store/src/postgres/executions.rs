@@ -104,6 +104,12 @@ async fn copy(tx: &Tx<'_>, fires: &[&Fire], now: Timestamp) -> Done<IdSet<Execut
         .await?;
     }
     rows.end().await?;
+    let mut rows =
+        Stream::begin(tx, include_str!("sql/executions/copy_history.sql"), &[Type::UUID, Type::UUID]).await?;
+    for fire in fires {
+        rows.put(&[&Uuid::from(fire.dispatch.job), &Uuid::from(fire.dispatch.execution)]).await?;
+    }
+    rows.end().await?;
     Ok(fires.iter().map(|fire| fire.dispatch.execution).collect())
 }
 

@@ -20,8 +20,9 @@ use std::time::Duration;
 
 /// The tables, each with the column that it is partitioned by. Executions come first: whatever is left of a day after
 /// a crash in the middle of a drop belongs to nobody, and goes at the next try.
-pub(super) const TABLES: [(&str, &str); 5] = [
+pub(super) const TABLES: [(&str, &str); 6] = [
     ("executions", "id"),
+    ("history", "execution_id"),
     ("attempts", "execution_id"),
     ("responses", "execution_id"),
     ("progress", "execution_id"),
@@ -122,7 +123,7 @@ pub(super) async fn list(pool: &Pool) -> Result<Vec<Day>> {
 /// What must hold for a day to be dropped, judged in the transaction that drops it: `|tx, day, of| Box::pin(..)`.
 pub(super) type Guard<A> = for<'a> fn(&'a Tx<'a>, Day, &'a A) -> BoxFuture<'a, Done<bool>>;
 
-/// Drops all five partitions of a day; says whether it did. `guard` is asked while nobody can write executions of the
+/// Drops all partitions of a day; says whether it did. `guard` is asked while nobody can write executions of the
 /// day (they can be read, from `name("executions", day.number)` too), and may write, in the transaction that drops
 /// them. It should be quick, and say no for a day that must stay. It is not asked for a day whose executions have been
 /// dropped before. No, too, where another node is at it. An error with the code `store_locked` means: try again later.

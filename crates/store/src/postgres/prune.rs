@@ -287,6 +287,9 @@ async fn delete_executions(tx: &Tx<'_>, victims: &[(ExecutionId, State)], now: T
         gone.push((id, job));
     }
     let Some(ids) = Ids::of(gone.iter().map(|(id, _)| *id)) else { return Ok(0) };
+    let jobs = column(&gone, |(_, job)| Uuid::from(*job));
+    let of_jobs = column(&gone, |(id, _)| Uuid::from(*id));
+    tx.execute(include_str!("sql/prune/history.sql"), &[&jobs, &of_jobs, &ids.first, &ids.last]).await?;
     for sql in [
         include_str!("sql/prune/attempts.sql"),
         include_str!("sql/prune/responses.sql"),
@@ -295,8 +298,6 @@ async fn delete_executions(tx: &Tx<'_>, victims: &[(ExecutionId, State)], now: T
     ] {
         tx.execute(sql, &[&ids.all, &ids.first, &ids.last]).await?;
     }
-    let jobs = column(&gone, |(_, job)| Uuid::from(*job));
-    let of_jobs = column(&gone, |(id, _)| Uuid::from(*id));
     let counts: Vec<_> = sums.counts().map(|(tenant, pool, state, by)| (tenant, pool.clone(), state, by)).collect();
     try_join3(
         tx.execute(include_str!("sql/prune/watches.sql"), &[&ids.all]),

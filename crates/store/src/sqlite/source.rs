@@ -14,9 +14,11 @@ const INSTALLATION: &str = "installation";
 /// Facts that are only about this database: what its own history knows, and where it went.
 const OWN_FACTS: [&str; 3] = ["pruned_upto", MOVED, NOTE];
 
-/// Where the fires of jobs stand, as the target has it in a table of its own.
-const CURSORS: &str = "CREATE TEMP VIEW cursors AS SELECT id AS job_id, version, next_fire_at, fires_left FROM jobs
-    WHERE next_fire_at IS NOT NULL OR fires_left IS NOT NULL";
+/// What the target has in tables of its own: where the fires of jobs stand, and the executions of each job, which this store folds.
+const VIEWS: &str = "
+    CREATE TEMP VIEW cursors AS SELECT id AS job_id, version, next_fire_at, fires_left FROM main.jobs
+    WHERE next_fire_at IS NOT NULL OR fires_left IS NOT NULL;
+    CREATE TEMP VIEW history AS SELECT job_id, id AS execution_id FROM main.executions";
 
 /// A database that nobody else writes.
 pub(crate) struct Source {
@@ -37,7 +39,7 @@ impl Source {
         let connection = super::open_writer(&options, &location)?;
         migrations::migrate(&connection, &location)?;
         let failed = |failure: Failure| failure.into_error(&location);
-        connection.execute_batch(CURSORS).map_err(|error| failed(error.into()))?;
+        connection.execute_batch(VIEWS).map_err(|error| failed(error.into()))?;
         let installation = identify(&connection).map_err(failed)?;
         Ok(Self { connection, location, installation: Some(installation), _lock: Some(lock) })
     }
@@ -50,7 +52,7 @@ impl Source {
         let failed = |failure: Failure| failure.into_error(&location);
         let connection = super::open_reader(&options).map_err(|error| failed(error.into()))?;
         migrations::check(&connection, &location)?;
-        connection.execute_batch(CURSORS).map_err(|error| failed(error.into()))?;
+        connection.execute_batch(VIEWS).map_err(|error| failed(error.into()))?;
         let installation = get_meta(&connection, INSTALLATION).map_err(failed)?;
         Ok(Self { connection, location, installation, _lock: None })
     }

@@ -145,7 +145,15 @@ CREATE TABLE executions (
     PRIMARY KEY (id)
 ) PARTITION BY RANGE (id);
 CREATE TABLE executions_rest PARTITION OF executions DEFAULT WITH (fillfactor = 50);
-CREATE INDEX executions_job ON executions (job_id, id);
+
+-- The executions of each job. Apart from them, because it is written once, and they are written again with every attempt: an index
+-- of theirs would get an entry each time.
+CREATE TABLE history (
+    job_id       uuid NOT NULL,
+    execution_id uuid NOT NULL,
+    PRIMARY KEY (job_id, execution_id)
+) PARTITION BY RANGE (execution_id);
+CREATE TABLE history_rest PARTITION OF history DEFAULT;
 
 -- Attempts that did not end their execution. The newest one lives in the execution's own row, so that a success at the first
 -- try costs no row here. A snooze keeps the number of its attempt, therefore the fence is the key.
