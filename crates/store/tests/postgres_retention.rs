@@ -3,6 +3,7 @@
 
 use campanile_model::TenantId;
 use campanile_model::execution::{AttemptError, AttemptOutcome, Reason};
+use campanile_model::filter::Filter;
 use campanile_model::ids::{ExecutionId, FireKind};
 use campanile_model::job::Job;
 use campanile_model::lifecycle::{Event, State};
@@ -10,8 +11,8 @@ use campanile_model::schedule::Schedule;
 use campanile_model::shard::{self, ShardFence};
 use campanile_model::stats::{StatsQuery, Tally};
 use campanile_model::store::{
-    Applied, Claimed, Completion, Fire, FireBatch, FireVerdict, Jobs, Keep, Path, Pruned, Reads, Resolve, Retention,
-    Skip, Skips,
+    Applied, Claimed, Completion, ExecutionQuery, Fire, FireBatch, FireVerdict, Jobs, Keep, Path, Pruned, Reads,
+    Resolve, Retention, Skip, Skips,
 };
 use campanile_model::time::Timestamp;
 use campanile_pg::{Options, Pool};
@@ -248,18 +249,30 @@ async fn a_day_stays_as_long_as_something_of_it_must() {
     scene.counters_are_right().await;
 }
 
-/// A day goes table by table: a crash after its executions leaves the list of them.
+/// The list of a job's executions goes with them, and is made again with them.
 #[tokio::test]
-async fn what_is_left_of_a_day_that_was_being_dropped_is_in_nobodys_way() {
+async fn what_is_fired_into_a_day_that_was_dropped_is_on_its_jobs_list() {
     let scene = Scene::new().await;
-    let instants = || (0..50).map(|i| scene.yesterday(i * 1_000));
-    let fired = scene.fire(instants()).await;
-    scene.pool.execute("DELETE FROM executions", &[]).await.unwrap();
-    // In bulk, which finds what is left and looks then, and one by one.
-    assert_eq!(scene.fire(instants().skip(1)).await, fired[4..]);
-    assert_eq!(scene.fire(instants().take(1)).await, fired[..4]);
-    scene.succeed(&fired, scene.yesterday(HOUR_MS)).await;
-    assert_eq!(scene.jobs.len() * 50, fired.len());
+    let old = scene.fire((0..50).map(|i| scene.yesterday(i * 1_000))).await;
+    scene.succeed(&old, scene.yesterday(HOUR_MS)).await;
+    assert_eq!(scene.prune(&keep_days(7, &[]), scene.today.saturating_add_ms(8 * DAY_MS)).await, 200);
+    for table in ["executions", "history"] {
+        assert!(!scene.has_yesterday(table).await, "{table}");
+    }
+    // In bulk, and one for each job.
+    scene.fire((0..49).map(|i| scene.yesterday(i * 1_000))).await;
+    scene.fire([scene.yesterday(49_000)]).await;
+    let of_job = ExecutionQuery {
+        tenant: TenantId::DEFAULT,
+        job: Some(scene.jobs[0].id),
+        states: Vec::new(),
+        from: None,
+        to: None,
+        filter: Filter::default(),
+        before: None,
+        limit: 100,
+    };
+    assert_eq!(scene.store.list_executions(&of_job).await.unwrap().items.len(), 50);
 }
 
 /// Sealed days refuse writes for a moment; nothing that was written is lost, and nothing is counted wrong.

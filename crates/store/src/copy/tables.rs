@@ -30,7 +30,7 @@ impl Table {
     }
 }
 
-/// Everything but `meta`, which has facts of its own on each side. Shards come last: a target that has them has the rest.
+/// Everything but `meta`, which has facts of its own on each side, and the tail of the source's history. Shards come last: a target that has them has the rest.
 pub(super) const TABLES: &[Table] = &[
     Table::new("tenants", &["id"]),
     // The target has a sequence for fences.

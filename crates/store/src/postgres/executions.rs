@@ -15,11 +15,13 @@ use crate::core::set::IdSet;
 use campanile_model::execution::Reason;
 use campanile_model::ids::ExecutionId;
 use campanile_model::lifecycle::State;
-use campanile_model::store::{Fire, FireBatch, FireVerdict, Fired};
+use campanile_model::store::{Fire, FireBatch, FireVerdict};
 use campanile_model::time::Timestamp;
 use campanile_pg::tokio_postgres::types::Type;
 use campanile_pg::{Done, Tx, Uuid};
 use futures_util::try_join;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A batch to fire.
 pub(super) struct Fires {
@@ -28,16 +30,13 @@ pub(super) struct Fires {
     /// Whether they are written without looking whether one is there. If one is, nothing is written, and the error says so
     /// (`bulk::is_conflict`).
     pub(super) are_new: bool,
-}
-
-/// Whether none of a batch was there before.
-pub(super) fn is_new(fired: &FireVerdict) -> bool {
-    matches!(fired, FireVerdict::Fired(fired) if fired.verdicts.iter().all(|fired| *fired == Fired::New))
+    /// Told whether some of a large batch were there, where it was looked.
+    pub(super) repeats: Arc<AtomicBool>,
 }
 
 /// Inserts executions and skips, all or nothing.
 pub(super) async fn fire(tx: &Tx<'_>, what: &Fires) -> Done<FireVerdict> {
-    let Fires { locks, batch, are_new } = what;
+    let Fires { locks, batch, are_new, repeats } = what;
     let guarded = fire::guarded(batch);
     if !guarded.is_empty() {
         let lost = shards::lost(tx, &guarded, &batch.fences).await?;
@@ -54,6 +53,9 @@ pub(super) async fn fire(tx: &Tx<'_>, what: &Fires) -> Done<FireVerdict> {
         true => copy(tx, &fires, batch.now).await.map_err(bulk::as_conflict)?,
         false => insert(tx, &fires, fire::BORN, batch.now, None).await?,
     };
+    if fires.len() >= bulk::ROWS_MIN {
+        repeats.store(born.len() < fires.len(), Ordering::Relaxed);
+    }
     let there = fires.iter().map(|fire| fire.dispatch.execution).filter(|id| !born.contains(id));
     let mut set = load::load(tx, LockScope::Runs(*locks), there).await?;
     let verdicts = fire::fire(&mut set, batch, &newest, &born)?;
@@ -72,7 +74,7 @@ async fn replay(tx: &Tx<'_>, batch: &FireBatch) -> Done<Option<FireVerdict>> {
     }
 }
 
-/// Inserts executions as a stream; answers which, that is all.
+/// Inserts executions as a stream; answers with their ids: all of them.
 async fn copy(tx: &Tx<'_>, fires: &[&Fire], now: Timestamp) -> Done<IdSet<ExecutionId>> {
     let mut rows = Stream::begin(tx, include_str!("sql/executions/copy.sql"), &COLUMNS).await?;
     let zero = 0_i64;

@@ -35,6 +35,8 @@ async fn list_in(tx: &Tx<'_>, query: &ExecutionQuery, rows_max: usize) -> Done<E
     match path {
         Path::Job(job) => {
             let job = Uuid::from(job);
+            // From its list to the rows, one by one: a join in the order of ids would read through all executions that are newer.
+            tx.batch(ONE_BY_ONE).await?;
             walk.along(include_str!("sql/listing/scan_job.sql"), &[&job]).await?;
         }
         Path::Dead(fingerprint) => {
@@ -54,6 +56,8 @@ async fn list_in(tx: &Tx<'_>, query: &ExecutionQuery, rows_max: usize) -> Done<E
     Ok(ExecutionPage { items: reads::in_order(&found, items)?.into_iter().flatten().collect(), next })
 }
 
+/// Has the rest of a transaction look rows up, and join nothing in bulk.
+pub(super) const ONE_BY_ONE: &str = "SET LOCAL enable_mergejoin = off; SET LOCAL enable_hashjoin = off";
 /// What a transaction begins with whose statements all read the same instant.
 pub(super) const SNAPSHOT: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY";
 

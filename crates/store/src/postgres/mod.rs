@@ -107,7 +107,7 @@ pub struct PostgresStore {
     locks: Locks,
     listener: Listener,
     /// Whether fires are made again that are there, as after a start with cursors that lag: then they are looked for.
-    repeats: AtomicBool,
+    repeats: Arc<AtomicBool>,
     /// Job writes of many callers, gathered into few transactions: each of them holds the counter of changes.
     puts: gather::Gather,
     /// Where the running passes of `prune` stand.
@@ -130,7 +130,7 @@ impl PostgresStore {
         let locks = Locks::of(pool.target());
         let listener = Listener::start(pool.target(), &[JOBS_BELL]);
         let puts = gather::Gather::start(pool.clone(), locks, StoreClock(clock));
-        Ok(Self { pool, locks, listener, repeats: AtomicBool::default(), puts, pruning: Mutex::default() })
+        Ok(Self { pool, locks, listener, repeats: Arc::default(), puts, pruning: Mutex::default() })
     }
 
     /// Brings the schema up to date, and makes the partitions of the coming days and of other ones.
@@ -201,20 +201,15 @@ impl Path for PostgresStore {
         if batch.fires.is_empty() && batch.skips.is_empty() {
             return Ok(FireVerdict::Fired(Verdicts::default()));
         }
-        let mut fires = executions::Fires { locks: self.locks, batch, are_new: false };
-        if fires.batch.fires.len() >= bulk::ROWS_MIN && !self.repeats.load(Ordering::Relaxed) {
-            fires.are_new = true;
-            match self.fire_once(&fires).await {
-                Err(error) if bulk::is_conflict(&error) => self.repeats.store(true, Ordering::Relaxed),
-                fired => return fired,
+        let are_new = batch.fires.len() >= bulk::ROWS_MIN && !self.repeats.load(Ordering::Relaxed);
+        let mut fires = executions::Fires { locks: self.locks, batch, are_new, repeats: self.repeats.clone() };
+        match self.fire_once(&fires).await {
+            Err(error) if bulk::is_conflict(&error) => {
+                fires.are_new = false;
+                self.fire_once(&fires).await
             }
+            fired => fired,
         }
-        fires.are_new = false;
-        let fired = self.fire_once(&fires).await?;
-        if executions::is_new(&fired) {
-            self.repeats.store(false, Ordering::Relaxed);
-        }
-        Ok(fired)
     }
 
     async fn advance(&self, fences: Arc<[ShardFence]>, cursors: Vec<CursorMove>) -> Result<()> {

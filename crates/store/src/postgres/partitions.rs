@@ -18,17 +18,19 @@ use futures_util::future::BoxFuture;
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
-/// The tables, each with the column that it is partitioned by. Executions come first: whatever is left of a day after
-/// a crash in the middle of a drop belongs to nobody, and goes at the next try.
+/// The tables, each with the column that it is partitioned by. Executions come first, and the list of them goes with them: whatever
+/// else is left of a day after a crash in the middle of a drop belongs to nobody, and goes at the next try.
 pub(super) const TABLES: [(&str, &str); 6] = [
     ("executions", "id"),
-    ("history", "execution_id"),
+    (HISTORY, "execution_id"),
     ("attempts", "execution_id"),
     ("responses", "execution_id"),
     ("progress", "execution_id"),
     ("logs", "execution_id"),
 ];
 
+/// The list of a job's executions.
+const HISTORY: &str = "history";
 /// Executions are written two or three times each: what is left free in a page keeps the new row beside the old one, which saves a
 /// third of the log. What died there is used again, so that the table is no larger.
 const EXECUTIONS_TERMS: &str = " WITH (fillfactor = 50)";
@@ -205,8 +207,11 @@ async fn drop_one<A>(tx: &Tx<'_>, lock: i32, table: &str, day: Day, of: &A, guar
             return Ok(false);
         }
     }
-    // This is what everybody waits for: whoever uses the table, in any of its partitions.
-    tx.batch(&format!("DROP TABLE {partition}")).await?;
+    // This is what everybody waits for: whoever uses the table, in any of its partitions. Whoever fires into the day meanwhile
+    // writes both into the default partitions afterwards; if the list went later, it would take theirs along.
+    let list = name(HISTORY, day.number);
+    let also = if table == TABLES[0].0 { format!("DROP TABLE IF EXISTS {list}") } else { String::new() };
+    tx.batch(&format!("DROP TABLE {partition}; {also}")).await?;
     Ok(true)
 }
 

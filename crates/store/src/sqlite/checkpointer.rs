@@ -21,7 +21,8 @@ const PERIOD: Duration = Duration::from_millis(100);
 const ROUNDS_MAX: u32 = 10;
 /// A log of more pages than this is started over when it is nearly copied: 4 MB.
 const LONG_PAGES: i64 = 1_024;
-/// Pages that are left to copy when it is. The writer waits for that: for some milliseconds.
+/// Pages that are left to copy when it is. The writer waits for that, and for the sync of what was copied since the last one: for
+/// some milliseconds, if the disk is not slow.
 const LEFT_PAGES_MAX: i64 = 256;
 /// How long the writer, and then the readers, are waited for; meanwhile nobody writes.
 const START_OVER_WAIT: Duration = Duration::from_millis(10);

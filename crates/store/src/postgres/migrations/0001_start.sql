@@ -73,7 +73,8 @@ CREATE TABLE cursors (
     version      int8 NOT NULL,
     next_fire_at int8,
     fires_left   int8,
-    shard        int2 NOT NULL
+    shard        int2 NOT NULL,
+    CHECK (next_fire_at IS NOT NULL OR fires_left IS NOT NULL)
 ) WITH (fillfactor = 80);
 CREATE INDEX cursors_due ON cursors (next_fire_at, job_id) INCLUDE (shard) WHERE next_fire_at IS NOT NULL;
 
@@ -103,7 +104,7 @@ CREATE INDEX job_versions_ended ON job_versions (ended_at, job_id, version);
 -- day that has a partition is in the default one. `watched`: bit 0 for a watch of the start, 1 of the end.
 --
 -- First the columns that never change, or rarely, then those that every attempt changes: of a row that is written again in its
--- page, only what lies between the first and the last change goes to the log. Half of a page is left for that.
+-- page, only what lies between the first and the last change goes to the log. `partitions.rs` leaves half of a page for that.
 CREATE TABLE executions (
     id                  uuid NOT NULL,
     job_id              uuid NOT NULL,
@@ -144,7 +145,7 @@ CREATE TABLE executions (
     response_body       bytea,
     PRIMARY KEY (id)
 ) PARTITION BY RANGE (id);
-CREATE TABLE executions_rest PARTITION OF executions DEFAULT WITH (fillfactor = 50);
+CREATE TABLE executions_rest PARTITION OF executions DEFAULT;
 
 -- The executions of each job. Apart from them, because it is written once, and they are written again with every attempt: an index
 -- of theirs would get an entry each time.

@@ -14,8 +14,6 @@ WITH born AS (
     ORDER BY u.id
     ON CONFLICT (id) DO NOTHING
     RETURNING id, job_id
-), listed AS (
-    -- What a crash has left of a day that was being dropped is there.
-    INSERT INTO history (job_id, execution_id) SELECT job_id, id FROM born ON CONFLICT DO NOTHING
 )
-SELECT id FROM born
+INSERT INTO history (job_id, execution_id) SELECT job_id, id FROM born
+RETURNING execution_id
