@@ -9,7 +9,7 @@
 
 mod common;
 
-use common::{Signal, campanile, eventually, http};
+use common::{Signal, campanile, eventually, happens, http};
 use rustix::process::{Pid, kill_process};
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
@@ -137,15 +137,43 @@ fn nothing_is_lost_and_nothing_completes_twice() {
         }
     }
     wake(&workers, &mut stopped, Instant::now() + Duration::from_secs(60));
-    let counts = || http("GET", &format!("{base}/v1/counts"), &[], None).body;
-    eventually(Duration::from_secs(120), &format!("everything is done; now {}", counts()), || {
-        let all = executions(&base);
-        all.len() == EXECUTIONS && all.iter().all(|execution| execution["state"] == "SUCCEEDED")
-    });
+    let poison = replay_poison(&base);
+    finish(&base, &["SUCCEEDED"]);
     late += refused(&base);
     judge(dir, &base);
     assert!(late > 0, "no stale word was refused: the case was not reached");
-    eprintln!("{faults} faults, {late} refusals");
+    eprintln!("{faults} faults, {late} refusals, {poison} taken for poison");
+}
+
+/// Waits until all is over, in one of these states.
+fn finish(base: &str, states: &[&str]) {
+    let is_open = |execution: &Value| states.iter().all(|state| execution["state"] != *state);
+    let is_done = happens(Duration::from_secs(120), || {
+        let all = executions(base);
+        all.len() == EXECUTIONS && !all.iter().any(is_open)
+    });
+    let all = executions(base);
+    let open: Vec<&Value> = all.iter().filter(|execution| is_open(execution)).collect();
+    assert!(is_done, "of {} executions {} are not {states:?}: {:?}", all.len(), open.len(), open.first());
+}
+
+/// What was lost with its worker five times over is taken for poison, and dead: on a slow machine the faults hit some of the
+/// executions that often. An operator replays them; any other end is a defect.
+fn replay_poison(base: &str) -> usize {
+    finish(base, &["SUCCEEDED", "DEAD"]);
+    let dead: Vec<Value> = executions(base).into_iter().filter(|execution| execution["state"] == "DEAD").collect();
+    for execution in &dead {
+        let id = execution["id"].as_str().unwrap();
+        assert_eq!(execution["reason"], "POISON", "{execution}");
+        let attempts = http("GET", &format!("{base}/v1/executions/{id}/attempts"), &[], None).body;
+        let attempts = attempts["data"].as_array().expect("attempts");
+        let lost = attempts.iter().filter(|attempt| attempt["outcome"] == "WORKER_LOST").count();
+        assert!(lost == 5 && lost == attempts.len(), "{attempts:?}");
+        let replayed = http("POST", &format!("{base}/v1/executions/{id}/replay"), &[], Some(&json!({})));
+        assert!(replayed.status < 300, "{id}: {}", replayed.body);
+    }
+    assert!(dead.len() <= EXECUTIONS / 100, "{} of {EXECUTIONS} were lost five times", dead.len());
+    dead.len()
 }
 
 /// Lets those go on whose time has come.
