@@ -6,7 +6,7 @@
 //! lost with its node, and the reaper tries it again.
 //!
 //! A write takes whatever has ended since the one before it. The slots of its attempts are free when it is durable, all at
-//! once, so that the next claim finds as many: batches grow with the load, from one to `WRITE_MAX`, without any timer.
+//! once, so that the next claim finds as many: batches grow with the load, from one to what the store writes at once, without any timer.
 
 use crate::context::Context;
 use crate::dispatch::Dispatcher;
@@ -110,19 +110,19 @@ impl Outcomes {
 
 impl Inbox {
     /// Waits for an outcome, and takes all that are there with it, within bounds. None when every sender is gone.
-    async fn next(&mut self) -> Option<Vec<Finished>> {
+    async fn next(&mut self, rows_max: usize) -> Option<Vec<Finished>> {
         let mut finished = Vec::new();
         tokio::select! {
             biased;
             Some(batch) = self.batches.recv() => finished = batch,
-            count = self.singles.recv_many(&mut finished, WRITE_MAX) => {
+            count = self.singles.recv_many(&mut finished, rows_max) => {
                 if count == 0 {
                     // The senders are gone together; what they have left may be in the other half.
                     finished = self.batches.recv().await?;
                 }
             }
         }
-        while finished.len() < WRITE_MAX {
+        while finished.len() < rows_max {
             match (self.singles.try_recv(), self.batches.try_recv()) {
                 (Err(_), Err(_)) => break,
                 (single, batch) => {
@@ -150,9 +150,6 @@ pub struct Recorded {
 const OUTCOME_BATCHES_MAX: usize = 8;
 /// Writes on their way to the store at the same time: while they are written, the next one gathers.
 const WRITES_IN_FLIGHT_MAX: usize = 3;
-/// Outcomes in one write, but for those of its last batch. It bounds how long others wait for the write: a few hundredths of a
-/// second for no-ops on SQLite, several times that for webhooks on PostgreSQL.
-const WRITE_MAX: usize = 4_096;
 /// When an instant action that was refused is tried again.
 const AGAIN_MS: i64 = 250;
 
@@ -160,11 +157,12 @@ const AGAIN_MS: i64 = 250;
 pub async fn run(ctx: Context, dispatcher: Dispatcher, mut inbox: Inbox) {
     let mut writing: FuturesUnordered<BoxFuture<'static, Vec<Recorded>>> = FuturesUnordered::new();
     let mut open = true;
+    let rows_max = ctx.store.write_rows_max();
     while open || !writing.is_empty() {
         tokio::select! {
             biased;
             Some(_) = writing.next(), if !writing.is_empty() => {}
-            received = inbox.next(), if open && writing.len() < WRITES_IN_FLIGHT_MAX => match received {
+            received = inbox.next(rows_max), if open && writing.len() < WRITES_IN_FLIGHT_MAX => match received {
                 Some(finished) => {
                     let (ctx, dispatcher) = (ctx.clone(), dispatcher.clone());
                     writing.push(Box::pin(async move { write(&ctx, &dispatcher, finished).await }));
@@ -356,6 +354,8 @@ mod tests {
     use campanile_model::store::AttemptFence;
     use tokio::sync::Semaphore;
 
+    const ROWS_MAX: usize = 1_000;
+
     fn finished(n: u8, slot: Option<OwnedSemaphorePermit>) -> Finished {
         let (execution, now) = (ExecutionId::from_bytes([n; 16]), Timestamp::from_millis(0));
         let dispatch = Dispatch {
@@ -392,21 +392,21 @@ mod tests {
             outcomes.send_one(finished(n, None)).await;
         }
         outcomes.send(vec![finished(3, None), finished(4, None)]).await;
-        assert_eq!(inbox.next().await.map(|taken| taken.len()), Some(5));
+        assert_eq!(inbox.next(ROWS_MAX).await.map(|taken| taken.len()), Some(5));
         outcomes.send_one(finished(5, None)).await;
         drop(outcomes);
-        assert_eq!(inbox.next().await.map(|taken| taken.len()), Some(1));
-        assert!(inbox.next().await.is_none(), "every sender is gone");
+        assert_eq!(inbox.next(ROWS_MAX).await.map(|taken| taken.len()), Some(1));
+        assert!(inbox.next(ROWS_MAX).await.is_none(), "every sender is gone");
     }
 
     #[tokio::test]
     async fn a_write_is_bounded_and_leaves_the_rest_for_the_next() {
-        let (outcomes, mut inbox) = channel(2 * WRITE_MAX);
-        for _ in 0..WRITE_MAX + 10 {
+        let (outcomes, mut inbox) = channel(2 * ROWS_MAX);
+        for _ in 0..ROWS_MAX + 10 {
             outcomes.send_one(finished(1, None)).await;
         }
-        assert_eq!(inbox.next().await.map(|taken| taken.len()), Some(WRITE_MAX));
-        assert_eq!(inbox.next().await.map(|taken| taken.len()), Some(10));
+        assert_eq!(inbox.next(ROWS_MAX).await.map(|taken| taken.len()), Some(ROWS_MAX));
+        assert_eq!(inbox.next(ROWS_MAX).await.map(|taken| taken.len()), Some(10));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::wheel::{Entry, Wheel};
 use campanile_model::action::Runner;
 use campanile_model::fault::{Bug, planted};
+use campanile_model::job::Priority;
 use campanile_model::queue::Dispatch;
 use campanile_model::store::Waiting;
 use campanile_model::{ExecutionId, Timestamp, limits};
@@ -53,6 +54,10 @@ pub async fn run(ctx: Context, mut inbox: mpsc::UnboundedReceiver<Vec<Waiting>>)
             for refused in publish(&ctx, batch).await {
                 let wake_at = now.saturating_add_ms(WAIT_MS_MAX as i64);
                 ready.insert(Waiting { dispatch: refused, wake_at });
+            }
+            // What has come meanwhile may be more urgent than what is left of a stampede.
+            while let Ok(waiting) = inbox.try_recv() {
+                waiting.into_iter().for_each(|waiting| ready.insert(waiting));
             }
         }
         ctx.metrics.waiting.set(ready.len() as u64);
@@ -105,6 +110,39 @@ fn sent(dispatch: &Dispatch) -> Sent {
 
 /// What is durable and waits for its instant. Pure.
 struct Ready {
+    critical: Line,
+    others: Line,
+}
+
+impl Ready {
+    fn new(now: Timestamp) -> Self {
+        Self { critical: Line::new(now), others: Line::new(now) }
+    }
+
+    fn len(&self) -> usize {
+        self.critical.wheel.len() + self.others.wheel.len()
+    }
+
+    fn next_at(&self) -> Option<Timestamp> {
+        self.critical.wheel.next_at().into_iter().chain(self.others.wheel.next_at()).min()
+    }
+
+    fn insert(&mut self, waiting: Waiting) {
+        match waiting.dispatch.priority {
+            Priority::Critical => self.critical.insert(waiting),
+            _ => self.others.insert(waiting),
+        }
+    }
+
+    /// Takes out what is due, at most `max`; what is critical first, and in a batch of its own.
+    fn release(&mut self, now: Timestamp, max: usize) -> Vec<Dispatch> {
+        let critical = self.critical.release(now, max);
+        if critical.is_empty() { self.others.release(now, max) } else { critical }
+    }
+}
+
+/// What waits, in the order of time.
+struct Line {
     wheel: Wheel,
     slots: Vec<Option<Dispatch>>,
     free: Vec<u32>,
@@ -112,17 +150,9 @@ struct Ready {
     known: HashSet<Sent>,
 }
 
-impl Ready {
+impl Line {
     fn new(now: Timestamp) -> Self {
         Self { wheel: Wheel::new(now), slots: Vec::new(), free: Vec::new(), known: HashSet::new() }
-    }
-
-    fn len(&self) -> usize {
-        self.wheel.len()
-    }
-
-    fn next_at(&self) -> Option<Timestamp> {
-        self.wheel.next_at()
     }
 
     fn insert(&mut self, waiting: Waiting) {
@@ -167,7 +197,6 @@ impl Ready {
 mod tests {
     use super::*;
     use campanile_model::action::ActionKind;
-    use campanile_model::job::Priority;
     use campanile_model::{ExecutionId, JobId, TenantId};
 
     fn waiting(at: i64) -> Waiting {
@@ -202,6 +231,23 @@ mod tests {
         // The clock goes back: what waits keeps waiting.
         assert_eq!(released(1_100), [0; 0]);
         assert_eq!(released(1_500), [1_500]);
+    }
+
+    #[test]
+    fn what_is_critical_goes_before_a_stampede() {
+        let mut ready = Ready::new(Timestamp::from_millis(1_000));
+        (1_001..1_009).for_each(|at| ready.insert(waiting(at)));
+        let mut critical = waiting(1_009);
+        critical.dispatch.priority = Priority::Critical;
+        ready.insert(critical);
+        assert_eq!((ready.len(), ready.next_at()), (9, Some(Timestamp::from_millis(1_001))));
+        let mut sizes = Vec::new();
+        let mut release = |now| {
+            let batch = ready.release(Timestamp::from_millis(now), 5);
+            sizes.push((batch.len(), batch.iter().filter(|d| d.priority == Priority::Critical).count()));
+        };
+        [1_005, 1_009, 1_009].into_iter().for_each(&mut release);
+        assert_eq!(sizes, [(5, 0), (1, 1), (3, 0)], "not before its instant, and then at once");
     }
 
     #[test]

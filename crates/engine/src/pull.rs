@@ -16,6 +16,7 @@ use crate::workers::{Directive, Introduction};
 use campanile_model::action::Runner;
 use campanile_model::execution::{AttemptOutcome, LogLine, Outcome, Progress, Reason};
 use campanile_model::fault::{Bug, planted};
+use campanile_model::job::Priority;
 use campanile_model::lifecycle::State;
 use campanile_model::queue::{Dispatch, Receive};
 use campanile_model::store::{
@@ -122,6 +123,7 @@ pub async fn claim(
             pools: intro.pools.clone(),
             except: ctx.gate.closed(),
             targets: intro.handlers.clone(),
+            least: Priority::Low,
             limit: intro.capacity.min(limits::PULL_ITEMS_MAX),
         };
         let left_ms = deadline.saturating_sub(ctx.clock.monotonic_ms());

@@ -29,8 +29,10 @@ use tokio::task::AbortHandle;
 const LEASE_MS: u64 = 10_000;
 /// Executions received at once, and claims in one write. It bounds how long others wait for the write.
 const RECEIVE_MAX: usize = 1_024;
-/// Claims on their way to the store at the same time: while they are written, what comes next gathers in the queue.
+/// Claims of a lane on their way to the store at the same time: while they are written, what comes next gathers in the queue.
 const CLAIMS_IN_FLIGHT_MAX: usize = 2;
+/// The same as `RECEIVE_MAX` for critical work alone: few rows, which every store writes at once.
+const RECEIVE_CRITICAL_MAX: usize = 64;
 /// Attempts that were claimed and wait for others of their target: enough that nobody waits for a claim.
 const BEGINNING_MAX: usize = 1_024;
 /// When there is no room, how soon to look again.
@@ -39,24 +41,27 @@ const ROOM_MS: u64 = 2;
 /// The attempts that run in this process.
 #[derive(Clone)]
 pub struct Running {
-    /// Slots of the pool `long`, and of all others: long work never takes the place of short work.
-    slots: [Arc<Semaphore>; 2],
+    /// By lane: no lane's work takes the place of another's.
+    slots: [Arc<Semaphore>; Lane::ALL.len()],
     slots_max: usize,
     attempts: Arc<Mutex<Attempts>>,
 }
 
-/// Which pools a loop serves, each with slots of their own.
+/// What a loop receives and runs, each with slots of its own.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Lane {
-    /// All but `long`.
+    /// What is critical, of all pools. The others take it too; here it waits neither for their slots nor for the claims of a
+    /// large batch.
+    Critical,
+    /// All pools but `long`.
     Short,
-    /// `long`.
+    /// The pool `long`: long work never takes the place of short work.
     Long,
 }
 
 impl Lane {
-    /// Both.
-    pub const ALL: [Lane; 2] = [Lane::Short, Lane::Long];
+    /// All that a node has.
+    pub const ALL: [Lane; 3] = [Lane::Critical, Lane::Short, Lane::Long];
 }
 
 #[derive(Default)]
@@ -74,12 +79,17 @@ impl Default for Running {
 }
 
 impl Running {
-    /// None yet; at most `slots` at the same time, a quarter of them for the pool `long`.
+    /// None yet; at most `slots` at the same time, a quarter of them for the pool `long`, a few for what is critical.
     pub fn new(slots: usize) -> Self {
-        let long = (slots / 4).max(1);
-        let short = slots.saturating_sub(long).max(1);
-        let slots = [Arc::new(Semaphore::new(short)), Arc::new(Semaphore::new(long))];
-        Self { slots, slots_max: short + long, attempts: Arc::default() }
+        let (critical, long) = ((slots / 16).max(1), (slots / 4).max(1));
+        let short = slots.saturating_sub(critical + long).max(1);
+        let slots = Lane::ALL.map(|lane| match lane {
+            Lane::Critical => critical,
+            Lane::Short => short,
+            Lane::Long => long,
+        });
+        let slots_max = slots.iter().sum();
+        Self { slots: slots.map(|slots| Arc::new(Semaphore::new(slots))), slots_max, attempts: Arc::default() }
     }
 
     /// Stops the attempt of a cancelled execution.
@@ -127,10 +137,10 @@ pub async fn run(
         let turn = tokio::select! {
             biased;
             () = stopped(&mut stop) => return,
-            turn = turn(&ctx, &turns, &slots) => turn,
+            turn = turn(&ctx, lane, &turns, &slots) => turn,
         };
         let Some(turn) = turn else { return };
-        let limit = slots.available_permits().min(room(&ctx)).clamp(1, RECEIVE_MAX);
+        let limit = slots.available_permits().min(room(&ctx, lane)).clamp(1, RECEIVE_MAX);
         let opened = ctx.gate.opened.notified();
         let want = want(&ctx, lane, limit);
         let received = tokio::select! {
@@ -181,32 +191,32 @@ pub async fn run(
 }
 
 /// Waits until claims may be written, a slot is free, and not too many attempts wait to begin.
-async fn turn(ctx: &Context, turns: &Arc<Semaphore>, slots: &Semaphore) -> Option<OwnedSemaphorePermit> {
+async fn turn(ctx: &Context, lane: Lane, turns: &Arc<Semaphore>, slots: &Semaphore) -> Option<OwnedSemaphorePermit> {
     let turn = turns.clone().acquire_owned().await.ok()?;
     let _free = slots.acquire().await.ok()?;
-    while room(ctx) == 0 {
+    while room(ctx, lane) == 0 {
         ctx.clock.sleep_ms(ROOM_MS).await;
     }
     Some(turn)
 }
 
-/// How many attempts more may wait to begin.
-fn room(ctx: &Context) -> usize {
+/// How many attempts more may wait to begin. Critical ones wait before all others.
+fn room(ctx: &Context, lane: Lane) -> usize {
+    if lane == Lane::Critical {
+        return RECEIVE_CRITICAL_MAX;
+    }
     BEGINNING_MAX.saturating_sub(ctx.actions.waiting())
 }
 
 /// What a lane may receive: nothing from pools that are closed.
 fn want(ctx: &Context, lane: Lane, limit: usize) -> Receive {
-    let long: Arc<str> = POOL_LONG.into();
-    let mut except = ctx.gate.closed();
-    let pools = match lane {
-        Lane::Short => {
-            except.push(long);
-            Vec::new()
-        }
-        Lane::Long => vec![long],
-    };
-    Receive { runner: Runner::Node, pools, except, targets: Vec::new(), limit }
+    let (mut pools, mut except, mut least) = (Vec::new(), ctx.gate.closed(), Priority::Low);
+    match lane {
+        Lane::Critical => least = Priority::Critical,
+        Lane::Short => except.push(POOL_LONG.into()),
+        Lane::Long => pools.push(POOL_LONG.into()),
+    }
+    Receive { runner: Runner::Node, pools, except, targets: Vec::new(), least, limit }
 }
 
 /// Gives back what was received and is not tried now.

@@ -48,6 +48,8 @@ pub struct Receive {
     pub except: Vec<Arc<str>>,
     /// Only for these targets; empty means for any. Only for workers: they name their handlers.
     pub targets: Vec<Arc<str>>,
+    /// Nothing that is less urgent than this.
+    pub least: Priority,
     /// At most this many.
     pub limit: usize,
 }

@@ -34,6 +34,10 @@ impl<T> Turns<T> {
         self.seats.iter().map(|(name, seat)| (name, &seat.thing))
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.seats.is_empty()
+    }
+
     pub fn has(&self, name: &str) -> bool {
         self.seats.contains_key(name)
     }

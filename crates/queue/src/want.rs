@@ -1,7 +1,11 @@
 //! What a receiver wants, in a form that is quick to ask.
 
+use crate::shares::LEVELS;
+use crate::turns::Turns;
 use campanile_model::action::Runner;
+use campanile_model::job::Priority;
 use campanile_model::queue::{Dispatch, Receive};
+use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -14,7 +18,9 @@ pub(crate) struct Want {
     pub except: Names,
     /// For these targets; none means for any.
     pub targets: Names,
-    /// Under which the shares of the priorities are counted: a digest of the targets.
+    /// Nothing less urgent.
+    pub least: Priority,
+    /// Under which the shares of the priorities are counted: a digest of the targets and of the least priority.
     pub account: u64,
 }
 
@@ -26,16 +32,37 @@ impl Want {
             Runner::Worker => Names::of(&receive.targets),
         };
         let mut digest = DefaultHasher::new();
-        targets.hash(&mut digest);
+        (&targets, receive.least).hash(&mut digest);
         let account = digest.finish();
-        Self { pools: Names::of(&receive.pools), except: Names::of(&receive.except), targets, account }
+        let (pools, except) = (Names::of(&receive.pools), Names::of(&receive.except));
+        Self { pools, except, targets, least: receive.least, account }
     }
 
-    /// Whether it is what waits in this pool for this target.
-    pub fn is(&self, pool: &str, target: &str) -> bool {
-        (self.pools.is_empty() || self.pools.contains(pool))
+    /// Whether it is what waits in this pool, at this priority's level, for this target.
+    pub fn is(&self, pool: &str, level: u8, target: &str) -> bool {
+        self.has_level(usize::from(level))
+            && (self.pools.is_empty() || self.pools.contains(pool))
             && !self.except.contains(pool)
             && (self.targets.is_empty() || self.targets.contains(target))
+    }
+
+    /// Whether what waits at this priority's level is urgent enough.
+    pub fn has_level(&self, level: usize) -> bool {
+        level <= usize::from(self.least.code())
+    }
+
+    /// Whether any of these has something for the targets, at a priority that is urgent enough.
+    pub fn is_any_of<T>(&self, levels: &[Turns<T>; LEVELS]) -> bool {
+        let mut urgent = levels.iter().enumerate().filter(|(level, _)| self.has_level(*level)).map(|(_, lanes)| lanes);
+        urgent.any(|lanes| if self.targets.is_empty() { !lanes.is_empty() } else { lanes.has_any(&self.targets) })
+    }
+
+    /// The first `limit` of the wanted targets at each priority, in turn; none at those that are not urgent enough.
+    pub fn in_turn<T>(&self, levels: &[Turns<T>; LEVELS], limit: usize) -> [VecDeque<Arc<str>>; LEVELS] {
+        std::array::from_fn(|level| match self.has_level(level) {
+            true => levels[level].in_turn(&self.targets, limit, |_, _| true),
+            false => VecDeque::new(),
+        })
     }
 }
 

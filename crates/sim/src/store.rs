@@ -187,6 +187,10 @@ impl Jobs for SimStore {
 
 #[async_trait::async_trait]
 impl Path for SimStore {
+    fn write_rows_max(&self) -> usize {
+        self.world.store.write_rows_max()
+    }
+
     async fn pulse(&self, now: Timestamp) -> Result<Pulse> {
         self.read("pulse", self.world.store.pulse(now)).await
     }

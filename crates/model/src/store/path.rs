@@ -17,6 +17,9 @@ use std::sync::Arc;
 /// The path of an execution, from the job that is due to the row that is pruned.
 #[async_trait::async_trait]
 pub trait Path: Send + Sync + 'static {
+    /// Claims or outcomes in one write: so many that each costs little, and so few that nobody waits long for the write.
+    fn write_rows_max(&self) -> usize;
+
     // The owner of shards.
 
     /// What there is to do at `now`: one short look, so that a node with nothing to do asks for nothing else.

@@ -28,9 +28,9 @@ impl Pool {
         lanes.filter_map(|(_, lane)| lane.oldest_queued_at()).min()
     }
 
-    /// Whether anything waits for the targets that are wanted.
+    /// Whether anything waits that is wanted.
     pub fn has(&self, want: &Want) -> bool {
-        if want.targets.is_empty() { self.waiting > 0 } else { self.levels.iter().any(|l| l.has_any(&want.targets)) }
+        want.is_any_of(&self.levels)
     }
 
     pub fn put(&mut self, item: Dispatch, end: End) {
@@ -38,9 +38,9 @@ impl Pool {
         self.levels[usize::from(item.priority.code())].seat(&target_of(&item)).put(item, end);
     }
 
-    /// Takes up to `limit` for the targets that are wanted, fewer only if no more wait; how many.
+    /// Takes up to `limit` of what is wanted, fewer only if no more waits; how many.
     pub fn take(&mut self, want: &Want, limit: usize, taken: &mut Vec<Dispatch>) -> usize {
-        let mut lanes = self.levels.each_ref().map(|level| level.in_turn(&want.targets, limit, |_, _| true));
+        let mut lanes = want.in_turn(&self.levels, limit);
         let mut credits = self.shares.credits(want.account);
         let mut count = 0;
         while count < limit {

@@ -34,8 +34,8 @@ pub(super) struct Side {
 #[derive(Debug, Default)]
 struct Fresh {
     count: usize,
-    /// For which pools and targets.
-    cells: HashSet<(Arc<str>, Arc<str>)>,
+    /// For which pools, at which priority's level, and for which targets.
+    cells: HashSet<(Arc<str>, u8, Arc<str>)>,
 }
 
 impl Side {
@@ -63,7 +63,7 @@ impl Side {
     pub fn put(&mut self, item: Dispatch, end: End) {
         if !self.waiters.is_empty() {
             self.fresh.count += 1;
-            self.fresh.cells.insert((Arc::clone(&item.pool), target_of(&item)));
+            self.fresh.cells.insert((Arc::clone(&item.pool), item.priority.code(), target_of(&item)));
         }
         self.waiting += 1;
         self.pools.seat(&Arc::clone(&item.pool)).put(item, end);
@@ -123,8 +123,8 @@ impl Side {
         // Before, nothing waited that anybody in line wants. So what is taken here is fresh, and when as much was taken as
         // was put, nobody need be asked any more.
         let mut left = fresh.count;
-        let mut next =
-            self.waiters.first_of_each(|want| fresh.cells.iter().any(|(pool, target)| want.is(pool, target)));
+        let is_fresh = |want: &Want| fresh.cells.iter().any(|(pool, level, target)| want.is(pool, *level, target));
+        let mut next = self.waiters.first_of_each(is_fresh);
         while left > 0
             && let Some((ticket, (want, limit))) = next.pop_first()
         {

@@ -98,7 +98,7 @@ impl Known {
 
     /// Whether nothing is known.
     pub fn is_empty(&self) -> bool {
-        self.pools.iter().next().is_none()
+        self.pools.is_empty()
     }
 
     /// Everything heard of from now on is later.
@@ -243,16 +243,15 @@ impl Seat {
 
 impl Pool {
     fn is_empty(&self) -> bool {
-        self.levels.iter().all(|level| level.iter().next().is_none())
+        self.levels.iter().all(Turns::is_empty)
     }
 
     fn has(&self, want: &Want) -> bool {
-        // A pool that is known holds something.
-        want.targets.is_empty() || self.levels.iter().any(|level| level.has_any(&want.targets))
+        want.is_any_of(&self.levels)
     }
 
     fn plan(&mut self, name: &Arc<str>, want: &Want, limit: usize, planned: &mut Vec<Lane>) {
-        let mut lines = self.levels.each_ref().map(|level| level.in_turn(&want.targets, limit, |_, _| true));
+        let mut lines = want.in_turn(&self.levels, limit);
         let mut credits = self.shares.credits(want.account);
         for _ in 0..limit {
             let is_open = lines.each_ref().map(|lines| !lines.is_empty());

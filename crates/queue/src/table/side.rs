@@ -112,8 +112,8 @@ impl Side {
         self.level.change(count as i64);
         let lanes: HashSet<Lane> = items.map(Lane::of).collect();
         lanes.iter().for_each(|lane| self.known.put(lane, first_seq));
-        let is_one = |want: &Want| lanes.iter().any(|lane| want.is(&lane.pool, &lane.target));
-        let is_wanted_by_any = |lane: &Lane| self.waiters.wants().any(|want| want.is(&lane.pool, &lane.target));
+        let is_one = |want: &Want| lanes.iter().any(|lane| is_of(want, lane));
+        let is_wanted_by_any = |lane: &Lane| self.waiters.wants().any(|want| is_of(want, lane));
         let room = self.waiters.room_for(count, is_one);
         let is_for_others = room < count || !lanes.iter().all(is_wanted_by_any);
         if !is_for_others {
@@ -269,6 +269,10 @@ impl Side {
     }
 }
 
+fn is_of(want: &Want, lane: &Lane) -> bool {
+    want.is(&lane.pool, lane.level, &lane.target)
+}
+
 fn is_wanted(want: &Want, item: &Dispatch) -> bool {
-    want.is(&item.pool, &target_of(item))
+    want.is(&item.pool, item.priority.code(), &target_of(item))
 }

@@ -83,6 +83,8 @@ pub use campanile_pg::Options;
 
 /// The channel that is rung after jobs were written.
 const JOBS_BELL: &str = "jobs";
+/// Claims or outcomes in one write.
+const WRITE_ROWS_MAX: usize = 1_024;
 
 /// Advisory locks, which belong to the whole database: the first half of their keys.
 #[derive(Copy, Clone, Debug)]
@@ -171,6 +173,10 @@ impl Jobs for PostgresStore {
 
 #[async_trait::async_trait]
 impl Path for PostgresStore {
+    fn write_rows_max(&self) -> usize {
+        WRITE_ROWS_MAX
+    }
+
     async fn pulse(&self, now: Timestamp) -> Result<Pulse> {
         self.told(pulse::get(&self.pool, now).await)
     }

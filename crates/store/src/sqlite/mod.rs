@@ -128,6 +128,8 @@ const COPY_PAGES: i64 = 4_096;
 const READER_CACHE_BYTES: i64 = 4 << 20;
 /// Prepared statements kept per connection; more than there are `.sql` files.
 const STATEMENTS_MAX: usize = 256;
+/// Claims or outcomes in one write.
+const WRITE_ROWS_MAX: usize = 4_096;
 /// The key under which `meta` keeps where and when the installation was moved to.
 const MOVED: &str = "moved";
 
@@ -333,6 +335,10 @@ impl Jobs for SqliteStore {
 
 #[async_trait::async_trait]
 impl Path for SqliteStore {
+    fn write_rows_max(&self) -> usize {
+        WRITE_ROWS_MAX
+    }
+
     async fn pulse(&self, now: Timestamp) -> Result<Pulse> {
         self.readers.run(move |c| pulse::get(c, now)).await
     }

@@ -31,6 +31,7 @@ macro_rules! queue_suite {
                     several_pools_all_get_their_share,
                     receivers_of_different_pools_do_not_skip_each_others,
                     pools_that_are_excepted_are_left_alone,
+                    urgent_work_can_be_asked_for_alone,
                     a_worker_gets_only_its_handlers,
                     priorities_of_other_handlers_do_not_count,
                     no_priority_of_a_handler_starves,
@@ -90,7 +91,8 @@ pub fn batch(from: u64, count: u64, tenant: u32, priority: Priority) -> Vec<Disp
 
 /// What a node with slots in any pool asks for.
 pub fn any(limit: usize) -> Receive {
-    Receive { runner: Runner::Node, pools: Vec::new(), except: Vec::new(), targets: Vec::new(), limit }
+    let (pools, except, targets) = (Vec::new(), Vec::new(), Vec::new());
+    Receive { runner: Runner::Node, pools, except, targets, least: Priority::Low, limit }
 }
 
 /// What a node with slots in one pool asks for.
@@ -294,6 +296,24 @@ pub async fn pools_that_are_excepted_are_left_alone(queue: Arc<dyn Queue>) {
     let both = Receive { pools: vec!["long".into(), "gpu".into()], ..but(&["gpu"], 10) };
     assert_eq!(receive_exactly(&*queue, &both, 2).await, [of(2, "long"), of(4, "long")]);
     assert_eq!(receive_exactly(&*queue, &any(10), 2).await, [of(3, "gpu"), of(5, "gpu")]);
+}
+
+/// Who asks for urgent work gets nothing else, neither at once nor after waiting; and what it gets does not count as a
+/// turn of those who take everything.
+pub async fn urgent_work_can_be_asked_for_alone(queue: Arc<dyn Queue>) {
+    let urgent = |limit| Receive { least: Priority::Critical, ..any(limit) };
+    queue.publish(batch(1, 3, 1, Priority::High)).await.unwrap();
+    assert_nothing_there(&*queue, &urgent(10)).await;
+    let waiting = in_line(&queue, urgent(10)).await;
+    queue.publish(batch(10, 2, 1, Priority::Normal)).await.unwrap();
+    queue.publish(batch(20, 2, 1, Priority::Critical)).await.unwrap();
+    assert_eq!(waiting.await.unwrap(), batch(20, 2, 1, Priority::Critical));
+    queue.publish(batch(30, 4, 1, Priority::Critical)).await.unwrap();
+    assert_eq!(receive_exactly(&*queue, &urgent(2), 2).await, batch(30, 2, 1, Priority::Critical));
+    let rest = receive_exactly(&*queue, &any(10), 7).await;
+    assert_eq!(rest[0].priority, Priority::Critical, "the first turn is still that of the most urgent");
+    let count = |priority| rest.iter().filter(|item| item.priority == priority).count();
+    assert_eq!([Priority::Critical, Priority::High, Priority::Normal].map(count), [2, 3, 2]);
 }
 
 /// A worker that names handlers gets nothing for another, one that names none gets all.

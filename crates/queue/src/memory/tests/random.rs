@@ -93,7 +93,8 @@ impl World<'_> {
         };
         let (pools, except, targets) = (some(&POOLS, 2), some(&POOLS, 3), some(&HANDLERS, 3));
         let runner = RUNNERS[usize::from(self.below(4) > 0)];
-        let want = Receive { runner, pools, except, targets, limit: 1 + self.below(4) };
+        let least = Priority::ALL[3 - self.below(8).saturating_sub(4)];
+        let want = Receive { runner, pools, except, targets, least, limit: 1 + self.below(4) };
         let (queue, asked, bell) = (self.queue, want.clone(), Arc::new(Bell::default()));
         let mut answer: Answer<'_> = Box::pin(async move { queue.receive(&asked).await });
         // Others have what was laid down for them, so there may be none left although the model has some.
@@ -153,6 +154,7 @@ impl World<'_> {
 fn is_wanted(want: &Receive, item: &Dispatch) -> bool {
     let targets = if want.runner == Runner::Node { &[][..] } else { &want.targets };
     want.runner == item.action.runner()
+        && item.priority <= want.least
         && (want.pools.is_empty() || want.pools.contains(&item.pool))
         && !want.except.contains(&item.pool)
         && (targets.is_empty() || targets.contains(&item.target))

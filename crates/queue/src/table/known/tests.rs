@@ -2,6 +2,7 @@
 
 use super::*;
 use campanile_model::action::Runner;
+use campanile_model::job::Priority;
 use campanile_model::queue::Receive;
 
 fn lane(pool: &str, level: u8, target: &str, tenant: u32) -> Lane {
@@ -11,7 +12,14 @@ fn lane(pool: &str, level: u8, target: &str, tenant: u32) -> Lane {
 fn want(pools: &[&str], targets: &[&str]) -> Want {
     let names = |names: &[&str]| names.iter().map(|&name| name.into()).collect();
     let (pools, targets) = (names(pools), names(targets));
-    Want::of(&Receive { runner: Runner::Worker, pools, except: vec!["closed".into()], targets, limit: 1 })
+    Want::of(&Receive {
+        runner: Runner::Worker,
+        pools,
+        except: vec!["closed".into()],
+        targets,
+        least: Priority::Low,
+        limit: 1,
+    })
 }
 
 fn known(lanes: &[Lane]) -> Known {
