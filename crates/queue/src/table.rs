@@ -6,10 +6,11 @@
 //!
 //! ```text
 //! publish ──► INSERT ──► bell ─ ─ ─ ─ ► look (which lanes hold something; shared by all receivers of a node)
-//!                │                       │
-//!                └──── lanes known ◄─────┘
-//!                          │
-//! receive ──► in line ──► plan (whose turn it is) ──► fetch: one DELETE for everybody in line ──► laid down
+//!    │           │                       │
+//!    │           └──── lanes known ◄─────┘
+//!    │                     │
+//!    │    receive ──► in line ──► plan (whose turn it is) ──► fetch: one DELETE for everybody in line ──► laid down
+//!    └─ receivers of this node have room for all of it, and nothing else waits in its pools ─────────────────┘
 //! ```
 //!
 //! - *Turns* are those of `memory`, with the same shares: pools, priorities, handlers, tenants. A node counts them for
@@ -113,6 +114,7 @@ impl Queue for TableQueue {
                 }
             }
             fault::reach(Point("queue.publish.before"));
+            let batch = shared.hand_over(batch);
             shared.insert(&batch, End::Back).await?;
             fault::reach(Point("queue.publish.after"));
             Ok(())
@@ -252,6 +254,15 @@ impl State {
 }
 
 impl Shared {
+    /// Hands over what receivers of this node have room for; returns the rest. A crash loses the same as right after a fetch.
+    fn hand_over(&self, batch: Vec<Dispatch>) -> Vec<Dispatch> {
+        let mut state = self.state.lock();
+        let (workers, nodes): (Vec<_>, Vec<_>) = batch.into_iter().partition(|d| d.action.runner() == Runner::Worker);
+        let mut left = state.side(Runner::Node).hand_over(nodes);
+        left.extend(state.side(Runner::Worker).hand_over(workers));
+        left
+    }
+
     /// Puts rows into the table, and lets everybody know.
     async fn insert(&self, batch: &[Dispatch], end: End) -> Result<()> {
         if batch.is_empty() {

@@ -96,6 +96,11 @@ impl Known {
         !self.pools.in_turn(&want.pools, 1, |name, pool| !want.except.contains(name) && pool.has(want)).is_empty()
     }
 
+    /// Whether anything is known to wait in a pool.
+    pub fn has_pool(&self, pool: &str) -> bool {
+        self.pools.has(pool)
+    }
+
     /// Whether nothing is known.
     pub fn is_empty(&self) -> bool {
         self.pools.is_empty()

@@ -2,7 +2,8 @@
 //!
 //! A *fetch* is planned for everybody in line whom something is known for, longest waiting first, and carried out by
 //! one statement; meanwhile they stay in line, and may give up. What was fetched for one that did is handed on to the
-//! next who wants it. What nobody wants goes back into the table.
+//! next who wants it. What nobody wants goes back into the table. What is published while receivers in line have room
+//! for it never goes there.
 
 use super::known::{Known, Lane, Quota, Stamp, Taken};
 use super::level::Level;
@@ -105,6 +106,20 @@ impl Side {
     /// What could not be put back into the table.
     pub fn keep(&mut self, batch: Vec<Dispatch>) {
         self.left.splice(..0, batch);
+    }
+
+    /// Hands a batch over past the table, if those in line have room for all of it and nothing is known to wait in its pools:
+    /// then it is nobody else's turn. What is left is to be put into the table.
+    pub fn hand_over(&mut self, batch: Vec<Dispatch>) -> Vec<Dispatch> {
+        let lanes: HashSet<Lane> = batch.iter().map(Lane::of).collect();
+        let is_one = |want: &Want| lanes.iter().any(|lane| is_of(want, lane));
+        let others_wait = !self.left.is_empty() || lanes.iter().any(|lane| self.known.has_pool(&lane.pool));
+        if others_wait || self.waiters.room_for(batch.len(), is_one) < batch.len() {
+            return batch;
+        }
+        self.left = batch;
+        self.hand_on();
+        std::mem::take(&mut self.left)
     }
 
     /// Rows were put into the table, the first of them with this number.
