@@ -10,6 +10,7 @@ mod hosts;
 use crate::guard::resolver::Resolver;
 use crate::registry::Options;
 use campanile_model::fault::{Bug, planted};
+use campanile_model::job::Priority;
 use campanile_model::limits;
 use http::Method;
 use std::sync::{Arc, OnceLock};
@@ -55,8 +56,8 @@ impl Client {
     }
 
     /// Waits until a request may be sent to this origin.
-    pub(crate) async fn turn(&self, origin: &str) -> Turn {
-        self.inner.hosts.turn(origin).await
+    pub(crate) async fn turn(&self, origin: &str, priority: Priority) -> Turn {
+        self.inner.hosts.turn(origin, priority).await
     }
 
     /// Requests that wait for their turn.

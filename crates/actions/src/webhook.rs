@@ -33,7 +33,7 @@ impl Webhook {
 
     async fn send(&self, target: &Target, work: &Work) -> Outcome {
         let origin = target.origin();
-        let turn = self.client.turn(&origin).await;
+        let turn = self.client.turn(&origin, work.definition.priority).await;
         turn.spend(self.exchange(target, &origin, work)).await
     }
 
