@@ -3,6 +3,10 @@ import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -53,7 +57,34 @@ public final class Harness {
 
   private Harness() {}
 
-  /** The job itself: it notes that it started, and does nothing, or holds its place for a while. */
+  /** It keeps its connections; made when the first job calls. */
+  private static final class Http {
+    static final HttpClient CLIENT = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
+  }
+
+  /** One HTTP call, which is what many jobs are. */
+  private static void call(String url, long id) {
+    HttpRequest request =
+        HttpRequest.newBuilder(URI.create(url))
+            .header("content-type", "application/json")
+            // The sink counts by these two.
+            .header("x-execution-id", Long.toString(id))
+            .header("x-scheduled-at", "0")
+            .POST(HttpRequest.BodyPublishers.ofString("{\"id\":" + id + "}"))
+            .build();
+    try {
+      HttpResponse<Void> answer = Http.CLIENT.send(request, HttpResponse.BodyHandlers.discarding());
+      if (answer.statusCode() != 200) {
+        throw new IllegalStateException("status " + answer.statusCode());
+      }
+    } catch (IOException failed) {
+      throw new IllegalStateException(failed);
+    } catch (InterruptedException stopped) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  /** The job itself: it notes that it started, and does nothing, makes a call, or holds its place for a while. */
   public static void job(long id) {
     long now = System.currentTimeMillis();
     synchronized (STARTS) {
@@ -61,6 +92,9 @@ public final class Harness {
     }
     COUNT.incrementAndGet();
     note("S", id, now);
+    if (args.containsKey("call")) {
+      call(args.get("call"), id);
+    }
     long hold = Long.parseLong(args.getOrDefault("hold", "0"));
     if (hold > 0) {
       try {

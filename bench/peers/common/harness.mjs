@@ -3,6 +3,7 @@
 // The protocol is described in the README. A peer hands in an object with `setup`, `fill`, `single`, `work` and
 // `unfinished`; this file does the rest.
 import fs from "node:fs";
+import http from "node:http";
 import readline from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -12,6 +13,8 @@ const words = (list) => Object.fromEntries(list.map((word) => word.split(/=(.*)/
 export const args = words(process.argv.slice(2));
 export const tuned = args.settings === "tuned";
 const hold = Number(args.hold ?? 0);
+// Connections are kept, and as many as there are jobs at a time: a job never waits for one.
+const agent = new http.Agent({ keepAlive: true });
 
 const ids = [];
 const starts = [];
@@ -19,13 +22,29 @@ const log = args.log ? fs.openSync(args.log, "a") : null;
 
 const say = (line) => fs.writeSync(1, line + "\n");
 
-/** The job itself: it notes that it started, and does nothing, or holds its place for a while. */
+/** One HTTP call, which is what many jobs are. */
+const call = (url, id) =>
+  new Promise((done, failed) => {
+    const body = JSON.stringify({ id });
+    // The sink counts by these two.
+    const own = { "x-execution-id": id, "x-scheduled-at": 0 };
+    const headers = { "content-type": "application/json", "content-length": body.length, ...own };
+    const request = http.request(url, { method: "POST", agent, headers }, (answer) => {
+      answer.resume();
+      answer.on("end", () => (answer.statusCode === 200 ? done() : failed(new Error(`status ${answer.statusCode}`))));
+    });
+    request.on("error", failed);
+    request.end(body);
+  });
+
+/** The job itself: it notes that it started, and does nothing, makes a call, or holds its place for a while. */
 export async function job(id) {
   const now = Date.now();
   ids.push(id);
   starts.push(now);
   // Synchronously, since a process that is killed must have said what it had started.
   if (log !== null) fs.writeSync(log, `S ${id} ${now}\n`);
+  if (args.call) await call(args.call, id);
   if (hold > 0) await sleep(hold);
   if (log !== null) fs.writeSync(log, `E ${id} ${Date.now()}\n`);
 }

@@ -1,5 +1,6 @@
 """Campanile as it is measured: `campanile bench` on the same PostgreSQL, real servers where one is killed."""
 
+import contextlib
 import datetime
 import http.client
 import http.server
@@ -51,8 +52,34 @@ class Campanile:
         metrics = {row["metric"]: row["value"] for row in report["results"]}
         return metrics, "; ".join(report["verified"])
 
+    @contextlib.contextmanager
+    def sink(self):
+        """What calls go to, the same for everybody."""
+        process = subprocess.Popen([self.binary, "bench", "sink", "--delay-ms", "0"], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, text=True)
+        try:
+            yield Sink(process.stdout.readline().strip().removeprefix("address="))
+        finally:
+            process.kill()
+            process.wait()
+
     def server(self, store, lease=None):
         return Server(self, store, lease)
+
+
+class Sink:
+    """The sink of `campanile bench webhook`."""
+
+    def __init__(self, address):
+        self.address = address
+        self.url = f"http://{address}/hook"
+
+    def calls(self):
+        """The numbers of the jobs that called."""
+        connection = http.client.HTTPConnection(self.address, timeout=60)
+        connection.request("GET", "/report")
+        lines = connection.getresponse().read().decode().splitlines()[2:]
+        return [int(line.split(" ", 1)[0]) for line in lines]
 
 
 class Server:

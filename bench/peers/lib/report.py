@@ -9,6 +9,9 @@ SHOWN = {
     "drain": [("jobs_per_s", "drain", "jobs/s", True),
               ("cpu_s_per_million", "drain: processor time, database included", "s per million jobs", False),
               ("wal_bytes_per_job", "drain: WAL", "bytes per job", False)],
+    "call": [("jobs_per_s", "one HTTP call per job", "jobs/s", True),
+             ("cpu_s_per_million", "one HTTP call per job: processor time, database included", "s per million jobs", False),
+             ("wal_bytes_per_job", "one HTTP call per job: WAL", "bytes per job", False)],
     "register": [("bulk_per_s", "registration in bulk", "jobs/s", True),
                  ("single_per_s", "registration one by one, 64 callers", "jobs/s", True)],
     "lateness": [("p50_ms", "lateness p50", "ms", False), ("p99_ms", "lateness p99", "ms", False),
@@ -23,6 +26,7 @@ SHOWN = {
 
 TITLES = {
     "drain": "Drain: no-op jobs that were registered before, until the last is durably done",
+    "call": "One HTTP call per job, to a sink that answers at once: jobs that were registered before, until the last is durably done",
     "register": "Registration",
     "lateness": "Lateness: from the instant at which a job is due to its start",
     "stampede": "Stampede: everything due within one second",

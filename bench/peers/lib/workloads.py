@@ -1,4 +1,4 @@
-"""The six workloads, for a peer and for Campanile. Each verifies what it measured, or gives no figure."""
+"""The seven workloads, for a peer and for Campanile. Each verifies what it measured, or gives no figure."""
 
 import math
 import threading
@@ -85,9 +85,9 @@ class Bench:
             self.work / f"{name}.stderr",
         )
 
-    def crew(self, config, processes=None):
+    def crew(self, config, processes=None, **arguments):
         self.fresh(config)
-        crew = Crew([self.driver(config) for _ in range(processes or config.processes)])
+        crew = Crew([self.driver(config, **arguments) for _ in range(processes or config.processes)])
         crew.first.ask("setup")
         return crew
 
@@ -112,10 +112,10 @@ class Bench:
 
 # Drain.
 
-def drain(bench, config):
-    n = bench.size("drain", config)
+def drain(bench, config, workload="drain", **arguments):
+    n = bench.size(workload, config)
     due = now_ms() - 1000
-    with bench.crew(config) as crew:
+    with bench.crew(config, **arguments) as crew:
         crew.first.ask("fill", n=n, **{"from": due}, span=0)
         bench.analyze(config)
         meter = bench.meter(config, crew)
@@ -168,6 +168,30 @@ def costs_campanile(bench, n, lead_s):
         return meter.costs(n)
     finally:
         node.stop()
+
+
+# The same with one HTTP call per job, to the sink of `campanile bench`, as a process of its own.
+
+def call(bench, config):
+    with bench.campanile.sink() as sink:
+        metrics, facts = drain(bench, config, "call", call=sink.url)
+        calls = sink.calls()
+    n = metrics["jobs"]
+    if sorted(calls) != list(range(n)):
+        raise Wrong(f"{n} jobs made {len(calls)} calls, {len(set(calls))} of them different")
+    return metrics, f"{facts}; the sink saw each of them once"
+
+
+def call_campanile(bench, how):
+    n = bench.size("call", how)
+    store = None if how == "campanile/embedded" else bench.postgres.fresh("campanile")
+    metrics, facts = bench.campanile.bench("webhook", store, jobs=n, repeat=1)
+    # A microsecond per job is a second per million of them. Embedded, the node's time has the store's in it.
+    spent = metrics["processor time of the node"] + metrics.get("processor time of the database", 0)
+    costs = {"cpu_s_per_million": spent}
+    if how == "campanile":
+        costs["wal_bytes_per_job"] = metrics["log of the database (WAL)"]
+    return {"jobs": n, "jobs_per_s": metrics["webhooks, round 1"], **costs}, facts
 
 
 # Registration.
@@ -521,8 +545,8 @@ def side_by_side(calls, at_once=None):
         return list(pool.map(attempt, calls))
 
 
-PEER_CELLS = {"drain": drain, "register": register, "lateness": lateness, "stampede": stampede}
+PEER_CELLS = {"drain": drain, "call": call, "register": register, "lateness": lateness, "stampede": stampede}
 CAMPANILE_CELLS = {
-    "drain": drain_campanile, "register": register_campanile, "lateness": lateness_campanile,
+    "drain": drain_campanile, "call": call_campanile, "register": register_campanile, "lateness": lateness_campanile,
     "stampede": stampede_campanile,
 }

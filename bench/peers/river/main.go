@@ -11,7 +11,9 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -41,13 +43,40 @@ type start struct {
 type noopWorker struct {
 	river.WorkerDefaults[noopArgs]
 	hold   time.Duration
+	call   string
+	client *http.Client
 	log    *os.File
 	mu     sync.Mutex
 	starts []start
 	count  atomic.Int64
 }
 
-// The job itself: it notes that it started, and does nothing, or holds its place for a while.
+// One HTTP call, which is what many jobs are.
+func (w *noopWorker) post(ctx context.Context, id int) error {
+	body := strings.NewReader(fmt.Sprintf(`{"id":%d}`, id))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, w.call, body)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("content-type", "application/json")
+	// The sink counts by these two.
+	request.Header.Set("x-execution-id", strconv.Itoa(id))
+	request.Header.Set("x-scheduled-at", "0")
+	answer, err := w.client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if _, err = io.Copy(io.Discard, answer.Body); err != nil {
+		return err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("status %d", answer.StatusCode)
+	}
+	return nil
+}
+
+// The job itself: it notes that it started, and does nothing, makes a call, or holds its place for a while.
 func (w *noopWorker) Work(ctx context.Context, job *river.Job[noopArgs]) error {
 	now := time.Now().UnixMilli()
 	w.mu.Lock()
@@ -57,6 +86,11 @@ func (w *noopWorker) Work(ctx context.Context, job *river.Job[noopArgs]) error {
 	// Synchronously, since a process that is killed must have said what it had started.
 	if w.log != nil {
 		fmt.Fprintf(w.log, "S %d %d\n", job.Args.ID, now)
+	}
+	if w.call != "" {
+		if err := w.post(ctx, job.Args.ID); err != nil {
+			return err
+		}
 	}
 	if w.hold > 0 {
 		time.Sleep(w.hold)
@@ -104,7 +138,14 @@ func newDriver(ctx context.Context, args map[string]string) (*driver, error) {
 		return nil, err
 	}
 	hold, _ := strconv.Atoi(args["hold"])
-	worker := &noopWorker{hold: time.Duration(hold) * time.Millisecond}
+	// Connections are kept. Of 2,000 workers that call one host, few do so at the same moment; the others wait for
+	// these, instead of opening connections that are used once.
+	transport := &http.Transport{MaxIdleConnsPerHost: 128, MaxConnsPerHost: 128}
+	worker := &noopWorker{
+		hold:   time.Duration(hold) * time.Millisecond,
+		call:   args["call"],
+		client: &http.Client{Transport: transport},
+	}
 	if args["log"] != "" {
 		if worker.log, err = os.OpenFile(args["log"], os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644); err != nil {
 			return nil, err
