@@ -23,7 +23,7 @@ use campanile_model::shard::{ShardFence, ShardId, shard_of};
 use campanile_model::store::{
     ChangeSeq, Changes, CursorMove, FireBatch, FireVerdict, Fired, PlannedJob, Verdicts, Waiting, WaitingQuery,
 };
-use campanile_model::{ExecutionId, Kind, Result, Timestamp, limits};
+use campanile_model::{Error, ExecutionId, Kind, Result, Timestamp, limits};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesOrdered, StreamExt};
@@ -415,11 +415,23 @@ impl Owner {
         Some(async move { store.load_due(&query).await.map(|jobs| Read::Due(pass, jobs)) }.boxed())
     }
 
+    /// Begins the next read while the answer to the last one is taken in: the store and the wheel work side by side.
+    fn read_ahead(&mut self) {
+        let (now, mono) = (self.ctx.clock.now(), self.ctx.clock.monotonic_ms());
+        if let Some(next) = self.next_read(now, mono) {
+            let reading = tokio::spawn(next);
+            let read = async { reading.await.unwrap_or_else(|_| Err(Error::new(Kind::Bug, "a read panicked"))) };
+            self.reading = Some(read.boxed());
+        }
+    }
+
     fn read(&mut self, read: Result<Read>) {
         let mut jobs = match read {
             Ok(Read::Due(pass, jobs)) => {
                 self.bells.ready.store(true, Ordering::Release);
-                self.loads.answered(pass, jobs)
+                let jobs = self.loads.answered(pass, jobs);
+                self.read_ahead();
+                jobs
             }
             Ok(Read::Changed(changes)) => {
                 if changes.count == limits::LOAD_ROWS_MAX {
@@ -435,8 +447,9 @@ impl Owner {
                 return;
             }
         };
-        let open: HashSet<u16> = self.open().map(|shard| shard.0).collect();
-        jobs.retain(|job| open.contains(&shard_of(job.id).0));
+        let mut is_open = [false; limits::SHARDS as usize];
+        self.open().for_each(|shard| is_open[usize::from(shard.0)] = true);
+        jobs.retain(|job| is_open[usize::from(shard_of(job.id).0)]);
         for job in self.planner.load(jobs) {
             tracing::error!(%job, "the stored schedule of this job cannot be read; it does not fire");
         }

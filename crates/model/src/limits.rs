@@ -59,7 +59,7 @@ pub const HORIZON_MS: u64 = 3_600_000;
 /// Items in one write of the fire, claim or complete verb.
 pub const WRITE_ITEMS_MAX: usize = 4_096;
 /// Rows on one page of the loader.
-pub const LOAD_ROWS_MAX: usize = 5_000;
+pub const LOAD_ROWS_MAX: usize = 16_384;
 /// Executions waiting in a memory queue, beyond which firing pauses.
 pub const QUEUE_ITEMS_MAX: usize = 10_000_000;
 /// Actions that one node runs at the same time.
