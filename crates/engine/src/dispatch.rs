@@ -11,7 +11,7 @@ use campanile_model::fault::{Bug, planted};
 use campanile_model::job::Priority;
 use campanile_model::queue::Dispatch;
 use campanile_model::store::Waiting;
-use campanile_model::{ExecutionId, Timestamp, limits};
+use campanile_model::{ExecutionId, Timestamp};
 use std::collections::HashSet;
 use tokio::sync::mpsc;
 
@@ -36,6 +36,8 @@ pub fn channel() -> (Dispatcher, mpsc::UnboundedReceiver<Vec<Waiting>>) {
     (Dispatcher(sender), receiver)
 }
 
+/// Executions that are published at once. It bounds how long what is critical waits for it.
+const PUBLISH_MAX: usize = 1_024;
 /// No wait is longer than this, so that a jump of the wall clock or a laptop's sleep is noticed.
 const WAIT_MS_MAX: u64 = 1_000;
 
@@ -44,9 +46,9 @@ pub async fn run(ctx: Context, mut inbox: mpsc::UnboundedReceiver<Vec<Waiting>>)
     let mut ready = Ready::new(ctx.clock.now());
     let mut batches = Vec::new();
     loop {
-        let now = ctx.clock.now();
+        let mut now = ctx.clock.now();
         loop {
-            let batch = ready.release(now, limits::WRITE_ITEMS_MAX);
+            let batch = ready.release(now, PUBLISH_MAX);
             if batch.is_empty() {
                 break;
             }
@@ -55,7 +57,8 @@ pub async fn run(ctx: Context, mut inbox: mpsc::UnboundedReceiver<Vec<Waiting>>)
                 let wake_at = now.saturating_add_ms(WAIT_MS_MAX as i64);
                 ready.insert(Waiting { dispatch: refused, wake_at });
             }
-            // What has come meanwhile may be more urgent than what is left of a stampede.
+            // What has come or become due meanwhile may be more urgent than what is left of a stampede.
+            now = ctx.clock.now();
             while let Ok(waiting) = inbox.try_recv() {
                 waiting.into_iter().for_each(|waiting| ready.insert(waiting));
             }

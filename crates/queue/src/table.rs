@@ -10,7 +10,7 @@
 //!    │           └──── lanes known ◄─────┘
 //!    │                     │
 //!    │    receive ──► in line ──► plan (whose turn it is) ──► fetch: one DELETE for everybody in line ──► laid down
-//!    └─ receivers of this node have room for all of it, and nothing else waits in its pools ─────────────────┘
+//!    └─ receivers of this node have room for all of it, and nothing as urgent waits in its pools ────────────┘
 //! ```
 //!
 //! - *Turns* are those of `memory`, with the same shares: pools, priorities, handlers, tenants. A node counts them for

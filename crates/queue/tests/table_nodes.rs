@@ -199,6 +199,34 @@ async fn turns_are_fair_at_each_node() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_receivers_here_have_room_for_passes_by_the_table() {
+    let options = rig::schema("node:a").await;
+    let queue = open(&options).await;
+    let pool = campanile_pg::Pool::new(&options).unwrap();
+    let rows = || async {
+        let sql = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM ready_seq_seq";
+        pool.query(sql, &[]).await.unwrap()[0].get::<_, i64>(0)
+    };
+    let receiver = waiting(&queue, any(10));
+    sleep(SOON).await;
+    queue.publish(batch(0, 10, 1, Priority::Normal)).await.unwrap();
+    assert_eq!(receiver.await.unwrap().unwrap(), batch(0, 10, 1, Priority::Normal));
+    assert_eq!(rows().await, 0, "there was room for all of them");
+    let urgent = waiting(&queue, Receive { least: Priority::Critical, ..any(10) });
+    sleep(SOON).await;
+    queue.publish(batch(10, 20, 1, Priority::Normal)).await.unwrap();
+    assert_eq!(rows().await, 20, "nobody here waited for these");
+    queue.publish(batch(30, 1, 1, Priority::Critical)).await.unwrap();
+    assert_eq!(urgent.await.unwrap().unwrap(), batch(30, 1, 1, Priority::Critical));
+    assert_eq!(rows().await, 20, "nothing as urgent waited");
+    let second = waiting(&queue, Receive { pools: vec!["long".into()], ..any(10) });
+    sleep(SOON).await;
+    queue.publish(batch(40, 1, 1, Priority::Low)).await.unwrap();
+    assert_eq!(rows().await, 21, "those before it go first");
+    second.abort();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_connections_are_survived() {
     let options = rig::schema("node:a").await;
     // A name that nobody else has: their connections are ended by it.

@@ -96,9 +96,11 @@ impl Known {
         !self.pools.in_turn(&want.pools, 1, |name, pool| !want.except.contains(name) && pool.has(want)).is_empty()
     }
 
-    /// Whether anything is known to wait in a pool.
-    pub fn has_pool(&self, pool: &str) -> bool {
-        self.pools.has(pool)
+    /// Whether anything is known to wait in the pool of a lane that is at least as urgent.
+    pub fn has_as_urgent(&self, lane: &Lane) -> bool {
+        self.pools
+            .get(&lane.pool)
+            .is_some_and(|pool| pool.levels.iter().take(usize::from(lane.level) + 1).any(|l| !l.is_empty()))
     }
 
     /// Whether nothing is known.

@@ -108,12 +108,12 @@ impl Side {
         self.left.splice(..0, batch);
     }
 
-    /// Hands a batch over past the table, if those in line have room for all of it and nothing is known to wait in its pools:
-    /// then it is nobody else's turn. What is left is to be put into the table.
+    /// Hands a batch over past the table, if those in line have room for all of it and nothing as urgent is known to wait in its
+    /// pools: then it is nobody else's turn. What is left is to be put into the table.
     pub fn hand_over(&mut self, batch: Vec<Dispatch>) -> Vec<Dispatch> {
         let lanes: HashSet<Lane> = batch.iter().map(Lane::of).collect();
         let is_one = |want: &Want| lanes.iter().any(|lane| is_of(want, lane));
-        let others_wait = !self.left.is_empty() || lanes.iter().any(|lane| self.known.has_pool(&lane.pool));
+        let others_wait = !self.left.is_empty() || lanes.iter().any(|lane| self.known.has_as_urgent(lane));
         if others_wait || self.waiters.room_for(batch.len(), is_one) < batch.len() {
             return batch;
         }
