@@ -83,6 +83,8 @@ pub struct Outcomes {
 pub struct Inbox {
     batches: mpsc::Receiver<Vec<Finished>>,
     singles: mpsc::Receiver<Finished>,
+    /// What the last write had no room for.
+    rest: Vec<Finished>,
 }
 
 /// The sending and the receiving end, for a node with so many slots.
@@ -90,7 +92,7 @@ pub fn channel(slots: usize) -> (Outcomes, Inbox) {
     let (batches, batches_in) = mpsc::channel(OUTCOME_BATCHES_MAX);
     // Each holds a slot, so there is always room.
     let (singles, singles_in) = mpsc::channel(slots.max(1));
-    (Outcomes { batches, singles }, Inbox { batches: batches_in, singles: singles_in })
+    (Outcomes { batches, singles }, Inbox { batches: batches_in, singles: singles_in, rest: Vec::new() })
 }
 
 impl Outcomes {
@@ -111,9 +113,10 @@ impl Outcomes {
 impl Inbox {
     /// Waits for an outcome, and takes all that are there with it, within bounds. None when every sender is gone.
     async fn next(&mut self, rows_max: usize) -> Option<Vec<Finished>> {
-        let mut finished = Vec::new();
+        let mut finished = std::mem::take(&mut self.rest);
         tokio::select! {
             biased;
+            () = std::future::ready(()), if !finished.is_empty() => {}
             Some(batch) = self.batches.recv() => finished = batch,
             count = self.singles.recv_many(&mut finished, rows_max) => {
                 if count == 0 {
@@ -131,6 +134,7 @@ impl Inbox {
                 }
             }
         }
+        self.rest = finished.split_off(rows_max.min(finished.len()));
         Some(finished)
     }
 }
@@ -407,6 +411,15 @@ mod tests {
         }
         assert_eq!(inbox.next(ROWS_MAX).await.map(|taken| taken.len()), Some(ROWS_MAX));
         assert_eq!(inbox.next(ROWS_MAX).await.map(|taken| taken.len()), Some(10));
+        // A batch that is larger, such as the reaper's, is divided too; and nothing of it is left behind at the end.
+        outcomes.send((0..2 * ROWS_MAX + 5).map(|_| finished(1, None)).collect()).await;
+        outcomes.send_one(finished(1, None)).await;
+        drop(outcomes);
+        let mut sizes = Vec::new();
+        while let Some(taken) = inbox.next(ROWS_MAX).await {
+            sizes.push(taken.len());
+        }
+        assert_eq!(sizes, [ROWS_MAX, ROWS_MAX, 6]);
     }
 
     #[test]

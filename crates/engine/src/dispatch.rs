@@ -53,6 +53,7 @@ pub async fn run(ctx: Context, mut inbox: mpsc::UnboundedReceiver<Vec<Waiting>>)
                 break;
             }
             ctx.metrics.dispatched.add(batch.len() as u64);
+            ctx.metrics.waiting.set(ready.len() as u64);
             for refused in publish(&ctx, batch).await {
                 let wake_at = now.saturating_add_ms(WAIT_MS_MAX as i64);
                 ready.insert(Waiting { dispatch: refused, wake_at });
@@ -115,11 +116,13 @@ fn sent(dispatch: &Dispatch) -> Sent {
 struct Ready {
     critical: Line,
     others: Line,
+    /// The last batch was critical: a flood of those does not hold up the others.
+    others_next: bool,
 }
 
 impl Ready {
     fn new(now: Timestamp) -> Self {
-        Self { critical: Line::new(now), others: Line::new(now) }
+        Self { critical: Line::new(now), others: Line::new(now), others_next: false }
     }
 
     fn len(&self) -> usize {
@@ -137,10 +140,19 @@ impl Ready {
         }
     }
 
-    /// Takes out what is due, at most `max`; what is critical first, and in a batch of its own.
+    /// Takes out what is due, at most `max`; what is critical first, in batches of its own, in turn with the others.
     fn release(&mut self, now: Timestamp, max: usize) -> Vec<Dispatch> {
-        let critical = self.critical.release(now, max);
-        if critical.is_empty() { self.others.release(now, max) } else { critical }
+        let others_next = std::mem::take(&mut self.others_next);
+        let (first, second) = match others_next {
+            true => (&mut self.others, &mut self.critical),
+            false => (&mut self.critical, &mut self.others),
+        };
+        let mut batch = first.release(now, max);
+        if batch.is_empty() {
+            batch = second.release(now, max);
+        }
+        self.others_next = batch.first().is_some_and(|dispatch| dispatch.priority == Priority::Critical);
+        batch
     }
 }
 
@@ -240,17 +252,23 @@ mod tests {
     fn what_is_critical_goes_before_a_stampede() {
         let mut ready = Ready::new(Timestamp::from_millis(1_000));
         (1_001..1_009).for_each(|at| ready.insert(waiting(at)));
-        let mut critical = waiting(1_009);
-        critical.dispatch.priority = Priority::Critical;
-        ready.insert(critical);
-        assert_eq!((ready.len(), ready.next_at()), (9, Some(Timestamp::from_millis(1_001))));
+        for at in 1_009..1_015 {
+            let mut critical = waiting(at);
+            critical.dispatch.priority = Priority::Critical;
+            ready.insert(critical);
+        }
+        assert_eq!((ready.len(), ready.next_at()), (14, Some(Timestamp::from_millis(1_001))));
         let mut sizes = Vec::new();
         let mut release = |now| {
             let batch = ready.release(Timestamp::from_millis(now), 5);
             sizes.push((batch.len(), batch.iter().filter(|d| d.priority == Priority::Critical).count()));
         };
-        [1_005, 1_009, 1_009].into_iter().for_each(&mut release);
-        assert_eq!(sizes, [(5, 0), (1, 1), (3, 0)], "not before its instant, and then at once");
+        [1_005, 1_009, 1_020, 1_020, 1_020].into_iter().for_each(&mut release);
+        assert_eq!(
+            sizes,
+            [(5, 0), (1, 1), (3, 0), (5, 5), (0, 0)],
+            "not before its instant, then at once, and in turn"
+        );
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl Service {
         let (stop, stopped) = watch::channel(false);
         let (stop_firing, firing_stopped) = watch::channel(false);
         let (dispatcher, waiting) = dispatch::channel();
-        let (done, finished) = complete::channel(options.slots);
+        let (done, finished) = complete::channel(ctx.running.slots());
         let bells = Arc::new(Bells::default());
         let handle = Handle {
             dispatcher: dispatcher.clone(),

@@ -3,7 +3,7 @@
 //! An instant action (no effect outside the process) is recorded with claim and completion in one write. Every other attempt
 //! starts only after its claim is durable, so that its fence is larger than that of every attempt before it, whatever
 //! crashes. Slow actions cost a slot each. Only while very many attempts wait until their target can be called (`room`) is
-//! nothing else started.
+//! nothing else started, but for what is critical.
 
 use crate::complete::{Finished, Outcomes};
 use crate::context::Context;
@@ -32,7 +32,7 @@ const RECEIVE_MAX: usize = 1_024;
 /// Claims of a lane on their way to the store at the same time: while they are written, what comes next gathers in the queue.
 const CLAIMS_IN_FLIGHT_MAX: usize = 2;
 /// The same as `RECEIVE_MAX` for critical work alone: few rows, which every store writes at once.
-const RECEIVE_CRITICAL_MAX: usize = 64;
+const RECEIVE_CRITICAL_MAX: usize = 16;
 /// Attempts that were claimed and wait for others of their target: enough that nobody waits for a claim.
 const BEGINNING_MAX: usize = 1_024;
 /// When there is no room, how soon to look again.
@@ -50,8 +50,8 @@ pub struct Running {
 /// What a loop receives and runs, each with slots of its own.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Lane {
-    /// What is critical, of all pools. The others take it too; here it waits neither for their slots nor for the claims of a
-    /// large batch.
+    /// What is critical, of all pools but `long`. The next lane takes it too; here it waits neither for slots nor for the claims
+    /// of a large batch.
     Critical,
     /// All pools but `long`.
     Short,
@@ -79,7 +79,8 @@ impl Default for Running {
 }
 
 impl Running {
-    /// None yet; at most `slots` at the same time, a quarter of them for the pool `long`, a few for what is critical.
+    /// None yet; at most `slots` at the same time, a quarter of them for the pool `long`, a few for what is critical. Every lane has
+    /// at least one.
     pub fn new(slots: usize) -> Self {
         let (critical, long) = ((slots / 16).max(1), (slots / 4).max(1));
         let short = slots.saturating_sub(critical + long).max(1);
@@ -111,6 +112,11 @@ impl Running {
         attempts.by_execution.drain().for_each(|(_, (_, handle))| handle.abort());
     }
 
+    /// How many slots there are.
+    pub fn slots(&self) -> usize {
+        self.slots_max
+    }
+
     /// Slots in use: attempts that run, or are about to.
     pub fn len(&self) -> usize {
         self.slots_max - self.slots.iter().map(|slots| slots.available_permits()).sum::<usize>()
@@ -133,6 +139,7 @@ pub async fn run(
 ) {
     let slots = running.slots[lane as usize].clone();
     let turns = Arc::new(Semaphore::new(CLAIMS_IN_FLIGHT_MAX));
+    let receive_max = RECEIVE_MAX.min(ctx.store.write_rows_max());
     loop {
         let turn = tokio::select! {
             biased;
@@ -140,7 +147,7 @@ pub async fn run(
             turn = turn(&ctx, lane, &turns, &slots) => turn,
         };
         let Some(turn) = turn else { return };
-        let limit = slots.available_permits().min(room(&ctx, lane)).clamp(1, RECEIVE_MAX);
+        let limit = slots.available_permits().min(room(&ctx, lane)).clamp(1, receive_max);
         let opened = ctx.gate.opened.notified();
         let want = want(&ctx, lane, limit);
         let received = tokio::select! {
@@ -212,7 +219,10 @@ fn room(ctx: &Context, lane: Lane) -> usize {
 fn want(ctx: &Context, lane: Lane, limit: usize) -> Receive {
     let (mut pools, mut except, mut least) = (Vec::new(), ctx.gate.closed(), Priority::Low);
     match lane {
-        Lane::Critical => least = Priority::Critical,
+        Lane::Critical => {
+            except.push(POOL_LONG.into());
+            least = Priority::Critical;
+        }
         Lane::Short => except.push(POOL_LONG.into()),
         Lane::Long => pools.push(POOL_LONG.into()),
     }

@@ -56,7 +56,7 @@ pub const LEAD_MS_MAX: u64 = 120_000;
 pub const LEAD_MS_MIN: u64 = 250;
 /// How far ahead the wheel is loaded.
 pub const HORIZON_MS: u64 = 3_600_000;
-/// Items in one write of the fire, claim or complete verb.
+/// Items in one write of fires; a store may want fewer claims or outcomes in one (`Path::write_rows_max`).
 pub const WRITE_ITEMS_MAX: usize = 4_096;
 /// Rows on one page of the loader.
 pub const LOAD_ROWS_MAX: usize = 16_384;

@@ -90,7 +90,8 @@ pub trait Queue: Send + Sync + 'static {
     /// How full it is, as far as one kind of runner is concerned: what waits for nobody else's capacity must not hold this
     /// kind up.
     async fn depth(&self, runner: Runner) -> Result<Depth>;
-    /// Whether what was published outlives its publisher: then nobody publishes it again when that is gone.
+    /// Whether what waits here outlives its publisher: then nobody publishes it again when that is gone. What was received is lost
+    /// with its receiver everywhere.
     fn outlives(&self) -> bool {
         false
     }

@@ -1,5 +1,5 @@
-//! The shares of the priorities: smooth weighted round robin, 8 : 4 : 2 : 1, counted for each set of targets that is
-//! asked for. And how long a tenant's turn is.
+//! The shares of the priorities: smooth weighted round robin, 8 : 4 : 2 : 1, counted for each set of targets and
+//! priorities that is asked for. And how long a tenant's turn is.
 
 use campanile_model::job::Priority;
 use campanile_model::limits;
@@ -14,7 +14,7 @@ pub(crate) const QUANTUM: u32 = 4;
 /// Sets of targets whose shares are remembered; with more of them, the count starts anew. Each worker may have its own.
 const ACCOUNTS_MAX: usize = limits::WORKERS_MAX;
 
-/// What the priorities of one pool have coming to them, by the digest of the targets that were asked for.
+/// What the priorities of one pool have coming to them, by the digest of what was asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
     accounts: HashMap<u64, Credits>,

@@ -10,7 +10,7 @@
 //!    │           └──── lanes known ◄─────┘
 //!    │                     │
 //!    │    receive ──► in line ──► plan (whose turn it is) ──► fetch: one DELETE for everybody in line ──► laid down
-//!    └─ receivers of this node have room for all of it, and nothing as urgent waits in its pools ────────────┘
+//!    └─ receivers of this node have room for all of it, and it is nobody else's turn ────────────────────────┘
 //! ```
 //!
 //! - *Turns* are those of `memory`, with the same shares: pools, priorities, handlers, tenants. A node counts them for
@@ -114,8 +114,13 @@ impl Queue for TableQueue {
                 }
             }
             fault::reach(Point("queue.publish.before"));
-            let batch = shared.hand_over(batch);
-            shared.insert(&batch, End::Back).await?;
+            let count = batch.len();
+            let left = shared.hand_over(batch);
+            match shared.insert(&left, End::Back).await {
+                // Of a batch that was handed over in part, the rest is not refused: it is put into the table when that can be done.
+                Err(_) if left.len() < count => shared.keep(left),
+                done => done?,
+            }
             fault::reach(Point("queue.publish.after"));
             Ok(())
         })
@@ -261,6 +266,16 @@ impl Shared {
         let mut left = state.side(Runner::Node).hand_over(nodes);
         left.extend(state.side(Runner::Worker).hand_over(workers));
         left
+    }
+
+    /// Keeps what could not be put into the table, until it can.
+    fn keep(&self, left: Vec<Dispatch>) {
+        let mut state = self.state.lock();
+        let (workers, nodes): (Vec<_>, Vec<_>) = left.into_iter().partition(|d| d.action.runner() == Runner::Worker);
+        for (runner, batch) in [(Runner::Node, nodes), (Runner::Worker, workers)] {
+            state.side(runner).keep(batch);
+            self.fetch[runner as usize].notify_one();
+        }
     }
 
     /// Puts rows into the table, and lets everybody know.

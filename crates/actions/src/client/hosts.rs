@@ -29,13 +29,13 @@ const HOSTS_MAX: usize = 1_024;
 /// The hosts that requests go to.
 #[derive(Default)]
 pub(super) struct Hosts {
-    /// The turns of critical requests, and those of all others.
-    by_origin: [Mutex<HashMap<String, Arc<Host>>>; 2],
+    by_origin: Mutex<HashMap<String, Arc<Host>>>,
     waiting: AtomicUsize,
 }
 
 struct Host {
-    turns: Arc<Semaphore>,
+    /// Those of critical requests, and those of all others.
+    turns: [Arc<Semaphore>; 2],
     /// Who sends the first request has this.
     first: Arc<Semaphore>,
     is_tls: bool,
@@ -52,14 +52,15 @@ pub(crate) struct Turn {
 impl Hosts {
     /// Waits until a request may be sent to this origin.
     pub async fn turn(&self, origin: &str, priority: Priority) -> Turn {
-        let host = self.host(origin, priority);
-        if let Ok(turn) = host.turns.clone().try_acquire_owned()
-            && !host.is_cold()
-        {
-            return Turn { host, turn, first: None };
-        }
-        let _waiting = Waiting::among(&self.waiting);
-        let turn = host.turns.clone().acquire_owned().await.expect("it is never closed");
+        let host = self.host(origin);
+        let turns = host.turns[usize::from(priority != Priority::Critical)].clone();
+        let turn = match turns.clone().try_acquire_owned() {
+            Ok(turn) => turn,
+            Err(_) => {
+                let _waiting = Waiting::among(&self.waiting);
+                turns.acquire_owned().await.expect("it is never closed")
+            }
+        };
         let first = host.first().await;
         Turn { host, turn, first }
     }
@@ -69,8 +70,8 @@ impl Hosts {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    fn host(&self, origin: &str, priority: Priority) -> Arc<Host> {
-        let mut hosts = self.by_origin[usize::from(priority != Priority::Critical)].lock();
+    fn host(&self, origin: &str) -> Arc<Host> {
+        let mut hosts = self.by_origin.lock();
         if let Some(host) = hosts.get(origin) {
             return host.clone();
         }
@@ -78,7 +79,7 @@ impl Hosts {
             hosts.retain(|_, host| Arc::strong_count(host) > 1);
         }
         let host = Arc::new(Host {
-            turns: Arc::new(Semaphore::new(IN_FLIGHT_MAX)),
+            turns: [(); 2].map(|()| Arc::new(Semaphore::new(IN_FLIGHT_MAX))),
             first: Arc::new(Semaphore::new(1)),
             is_tls: origin.starts_with("https:"),
             answered_at: Mutex::default(),
@@ -219,7 +220,7 @@ mod tests {
             () = hanging => panic!("it does not answer"),
             waited = others => assert!(waited >= FIRST && waited < hour, "{waited:?}"),
         }
-        let host = hosts.host("https://a", Priority::Normal);
+        let host = hosts.host("https://a");
         assert!(!host.is_cold());
         *host.answered_at.lock() = Instant::now().checked_sub(COLD * 2);
         assert!(turn().await.first.is_some());
@@ -240,6 +241,6 @@ mod tests {
         for n in 0..HOSTS_MAX + 10 {
             hosts.turn(&format!("http://{n}"), Priority::Normal).await;
         }
-        assert!(hosts.by_origin[1].lock().len() <= HOSTS_MAX);
+        assert!(hosts.by_origin.lock().len() <= HOSTS_MAX);
     }
 }

@@ -9,6 +9,7 @@ use crate::shares::{LEVELS, QUANTUM, Shares};
 use crate::turns::Turns;
 use crate::want::{Want, target_of};
 use campanile_model::TenantId;
+use campanile_model::job::Priority;
 use campanile_model::queue::Dispatch;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -96,11 +97,11 @@ impl Known {
         !self.pools.in_turn(&want.pools, 1, |name, pool| !want.except.contains(name) && pool.has(want)).is_empty()
     }
 
-    /// Whether anything is known to wait in the pool of a lane that is at least as urgent.
-    pub fn has_as_urgent(&self, lane: &Lane) -> bool {
-        self.pools
-            .get(&lane.pool)
-            .is_some_and(|pool| pool.levels.iter().take(usize::from(lane.level) + 1).any(|l| !l.is_empty()))
+    /// Whether anything is known to wait in a lane's pool that has its turn before it, or may have by the shares of the priorities.
+    /// Before what is critical, that is only what is critical too.
+    pub fn has_before(&self, lane: &Lane) -> bool {
+        let Some(pool) = self.pools.get(&lane.pool) else { return false };
+        lane.level != Priority::Critical.code() || !pool.levels[usize::from(lane.level)].is_empty()
     }
 
     /// Whether nothing is known.

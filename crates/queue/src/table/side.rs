@@ -28,6 +28,8 @@ pub(super) struct Side {
     waiters: Waiters,
     /// Fetched for receivers that gave up. Neither in the table nor anybody's.
     left: Vec<Dispatch>,
+    /// What those want whom the fetch that is under way serves.
+    fetching: Vec<Arc<Want>>,
     /// Put into the table without a ring, because receivers in line have room for it; and not fetched yet.
     unrung: usize,
     pub level: Level,
@@ -108,18 +110,22 @@ impl Side {
         self.left.splice(..0, batch);
     }
 
-    /// Hands a batch over past the table, if those in line have room for all of it and nothing as urgent is known to wait in its
-    /// pools: then it is nobody else's turn. What is left is to be put into the table.
+    /// Hands a batch over past the table, if those in line have room for all of it and nothing is known to wait that would have
+    /// its turn first. Who is being fetched for is left out: it gets something already. What is left is to be put into the table.
     pub fn hand_over(&mut self, batch: Vec<Dispatch>) -> Vec<Dispatch> {
         let lanes: HashSet<Lane> = batch.iter().map(Lane::of).collect();
-        let is_one = |want: &Want| lanes.iter().any(|lane| is_of(want, lane));
-        let others_wait = !self.left.is_empty() || lanes.iter().any(|lane| self.known.has_as_urgent(lane));
+        let is_one = |want: &Want| self.is_free(want) && lanes.iter().any(|lane| is_of(want, lane));
+        let others_wait = !self.left.is_empty() || lanes.iter().any(|lane| self.known.has_before(lane));
         if others_wait || self.waiters.room_for(batch.len(), is_one) < batch.len() {
             return batch;
         }
         self.left = batch;
         self.hand_on();
         std::mem::take(&mut self.left)
+    }
+
+    fn is_free(&self, want: &Want) -> bool {
+        self.fetching.iter().all(|fetching| **fetching != *want)
     }
 
     /// Rows were put into the table, the first of them with this number.
@@ -177,6 +183,7 @@ impl Side {
         }
         let quotas = self.known.quotas(orders.iter().flat_map(|order| &order.planned));
         self.level.begin(quotas.iter().map(|quota| quota.count).sum());
+        self.fetching = orders.iter().map(|order| Arc::clone(&order.want)).collect();
         Next::Fetch(Fetch { orders, quotas, since, round: 1 })
     }
 
@@ -241,6 +248,7 @@ impl Side {
     }
 
     fn lay_down(&mut self, fetch: Fetch) {
+        self.fetching.clear();
         for Order { ticket, want, got, .. } in fetch.orders {
             if got.is_empty() {
                 continue;
@@ -254,25 +262,30 @@ impl Side {
         }
     }
 
-    /// Lays down what was left for those in line who want it.
+    /// Lays down what was left for those in line who want it and are not served by a fetch.
     fn hand_on(&mut self) {
         if self.left.is_empty() {
             return;
         }
-        let left = std::mem::take(&mut self.left);
-        let mut next = self.waiters.first_of_each(|want| left.iter().any(|item| is_wanted(want, item)));
-        self.left = left;
-        while !self.left.is_empty()
-            && let Some((ticket, (want, limit))) = next.pop_first()
-        {
-            let mut room = limit;
-            let is_for_it = |item: &Dispatch| {
-                let is_for_it = room > 0 && is_wanted(&want, item);
-                room -= usize::from(is_for_it);
-                is_for_it
-            };
-            let (items, left) = std::mem::take(&mut self.left).into_iter().partition::<Vec<_>, _>(is_for_it);
-            self.left = left;
+        let mut lanes: Vec<(Lane, VecDeque<Dispatch>)> = Vec::new();
+        let mut places: HashMap<Lane, usize> = HashMap::new();
+        for item in std::mem::take(&mut self.left) {
+            let lane = Lane::of(&item);
+            let place = *places.entry(lane.clone()).or_insert(lanes.len());
+            if place == lanes.len() {
+                lanes.push((lane, VecDeque::new()));
+            }
+            lanes[place].1.push_back(item);
+        }
+        lanes.sort_by_key(|(lane, _)| lane.level);
+        let is_one = |want: &Want| self.is_free(want) && lanes.iter().any(|(lane, _)| is_of(want, lane));
+        let mut next = self.waiters.first_of_each(is_one);
+        while let Some((ticket, (want, limit))) = next.pop_first() {
+            let mut items = Vec::new();
+            for (_, waiting) in lanes.iter_mut().filter(|(lane, _)| is_of(&want, lane)) {
+                let count = waiting.len().min(limit - items.len());
+                items.extend(waiting.drain(..count));
+            }
             if items.is_empty() {
                 continue;
             }
@@ -281,6 +294,7 @@ impl Side {
                 next.insert(ticket, (want, limit));
             }
         }
+        self.left = lanes.into_iter().flat_map(|(_, items)| items).collect();
     }
 }
 
@@ -291,3 +305,6 @@ fn is_of(want: &Want, lane: &Lane) -> bool {
 fn is_wanted(want: &Want, item: &Dispatch) -> bool {
     want.is(&item.pool, item.priority.code(), &target_of(item))
 }
+
+#[cfg(test)]
+mod tests;

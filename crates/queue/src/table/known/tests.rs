@@ -2,7 +2,6 @@
 
 use super::*;
 use campanile_model::action::Runner;
-use campanile_model::job::Priority;
 use campanile_model::queue::Receive;
 
 fn lane(pool: &str, level: u8, target: &str, tenant: u32) -> Lane {
