@@ -1,8 +1,8 @@
 //! The HTTP client of everything that a node sends to where users say: webhooks and events.
 //!
 //! It keeps connections for reuse, and opens few where few are enough (`hosts`). No call waits for one that is slow, but for
-//! 200 ms for the first answer of its own host: a thousand slow targets cost their sockets, and no time of a fast one. Names are resolved by the `guard`; redirects are never followed, proxies never used,
-//! bodies never decompressed. Who sends checks the URL (`Targets::parse`) and keeps the time limit.
+//! 200 ms for the first answer of its own host: a thousand slow targets cost their sockets, and no time of a fast one. Names
+//! are resolved by the `guard`; redirects are never followed, proxies never used, bodies never decompressed. Who sends checks the URL (`Targets::parse`) and keeps the time limit.
 
 mod failure;
 mod hosts;

@@ -6,7 +6,8 @@
 //! lost with its node, and the reaper tries it again.
 //!
 //! A write takes whatever has ended since the one before it. The slots of its attempts are free when it is durable, all at
-//! once, so that the next claim finds as many: batches grow with the load, from one to what the store writes at once, without any timer.
+//! once, so that the next claim finds as many: batches grow with the load, from one to what the store writes at once,
+//! without any timer.
 
 use crate::context::Context;
 use crate::dispatch::Dispatcher;

@@ -31,7 +31,7 @@ const LEASE_MS: u64 = 10_000;
 const RECEIVE_MAX: usize = 1_024;
 /// Claims of a lane on their way to the store at the same time: while they are written, what comes next gathers in the queue.
 const CLAIMS_IN_FLIGHT_MAX: usize = 2;
-/// The same as `RECEIVE_MAX` for critical work alone: few rows, which every store writes at once.
+/// The same as `RECEIVE_MAX` for critical work alone: so few rows that no store lets them wait behind a large write.
 const RECEIVE_CRITICAL_MAX: usize = 16;
 /// Attempts that were claimed and wait for others of their target: enough that nobody waits for a claim.
 const BEGINNING_MAX: usize = 1_024;
@@ -41,7 +41,7 @@ const ROOM_MS: u64 = 2;
 /// The attempts that run in this process.
 #[derive(Clone)]
 pub struct Running {
-    /// By lane: no lane's work takes the place of another's.
+    /// By lane.
     slots: [Arc<Semaphore>; Lane::ALL.len()],
     slots_max: usize,
     attempts: Arc<Mutex<Attempts>>,

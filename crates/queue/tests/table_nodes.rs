@@ -9,7 +9,7 @@ use campanile_model::queue::{Depth, Dispatch, PoolDepth, Queue, Receive};
 use campanile_model::{ExecutionId, Kind, Result, TenantId};
 use campanile_pg::Options;
 use campanile_queue::TableQueue;
-use campanile_testkit::conformance::queue::{any, batch, dispatch, pulled_batch, worker};
+use campanile_testkit::conformance::queue::{any, batch, dispatch, in_line, pulled_batch, worker};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -207,17 +207,16 @@ async fn what_receivers_here_have_room_for_passes_by_the_table() {
         let sql = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM ready_seq_seq";
         pool.query(sql, &[]).await.unwrap()[0].get::<_, i64>(0)
     };
-    let receiver = waiting(&queue, any(10));
-    sleep(SOON).await;
+    let queue: Arc<dyn Queue> = queue;
+    let receiver = in_line(&queue, any(10)).await;
     queue.publish(batch(0, 10, 1, Priority::Normal)).await.unwrap();
-    assert_eq!(receiver.await.unwrap().unwrap(), batch(0, 10, 1, Priority::Normal));
+    assert_eq!(receiver.await.unwrap(), batch(0, 10, 1, Priority::Normal));
     assert_eq!(rows().await, 0, "there was room for all of them");
-    let urgent = waiting(&queue, Receive { least: Priority::Critical, ..any(10) });
-    sleep(SOON).await;
+    let urgent = in_line(&queue, Receive { least: Priority::Critical, ..any(10) }).await;
     queue.publish(batch(10, 20, 1, Priority::Normal)).await.unwrap();
     assert_eq!(rows().await, 20, "nobody here waited for these");
     queue.publish(batch(30, 1, 1, Priority::Critical)).await.unwrap();
-    assert_eq!(urgent.await.unwrap().unwrap(), batch(30, 1, 1, Priority::Critical));
+    assert_eq!(urgent.await.unwrap(), batch(30, 1, 1, Priority::Critical));
     assert_eq!(rows().await, 20, "nothing critical waited");
 }
 

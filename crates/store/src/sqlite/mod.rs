@@ -128,7 +128,7 @@ const COPY_PAGES: i64 = 4_096;
 const READER_CACHE_BYTES: i64 = 4 << 20;
 /// Prepared statements kept per connection; more than there are `.sql` files.
 const STATEMENTS_MAX: usize = 256;
-/// Claims or outcomes in one write.
+/// Claims or outcomes in one write: 15 ms of the writer's time, 35 ms where a no-op is claimed by its outcome.
 const WRITE_ROWS_MAX: usize = 4_096;
 /// The key under which `meta` keeps where and when the installation was moved to.
 const MOVED: &str = "moved";

@@ -118,7 +118,7 @@ async fn receive_exactly(queue: &dyn Queue, want: &Receive, count: usize) -> Vec
 }
 
 /// A receiver that found nothing and waits.
-async fn in_line(queue: &Arc<dyn Queue>, want: Receive) -> tokio::task::JoinHandle<Vec<Dispatch>> {
+pub async fn in_line(queue: &Arc<dyn Queue>, want: Receive) -> tokio::task::JoinHandle<Vec<Dispatch>> {
     let queue = Arc::clone(queue);
     let mut receive = Box::pin(async move { queue.receive(&want).await.unwrap() });
     // Looked after here, so that it has its place before anything else happens.
