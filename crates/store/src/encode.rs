@@ -17,7 +17,9 @@ pub(crate) struct Texts {
     last: [Option<Arc<str>>; 4],
     turn: usize,
     /// What the wheel needs of definitions, by its text.
-    firings: HashMap<Box<str>, Arc<Firing>>,
+    firings: HashMap<Arc<str>, Arc<Firing>>,
+    /// The one asked for last.
+    last_firing: Option<(Arc<str>, Arc<Firing>)>,
 }
 
 impl Texts {
@@ -33,13 +35,16 @@ impl Texts {
         if let Some(last) = self.last.iter().flatten().find(|last| ***last == *text) {
             return last.clone();
         }
-        let shared = match self.known.get(text) {
+        let shared: Arc<str> = match self.known.get(text) {
             Some(known) => known.clone(),
-            None => text.into(),
+            None => {
+                let new: Arc<str> = text.into();
+                if self.known.len() < Self::COUNT_MAX {
+                    self.known.insert(new.clone());
+                }
+                new
+            }
         };
-        if self.known.len() < Self::COUNT_MAX {
-            self.known.insert(shared.clone());
-        }
         self.last[self.turn % self.last.len()] = Some(shared.clone());
         self.turn += 1;
         shared
@@ -52,14 +57,21 @@ impl Texts {
 
     /// What the wheel needs of a definition, if its text can be read: once for all jobs that have the same.
     pub(crate) fn firing(&mut self, text: &str) -> Option<Arc<Firing>> {
-        if let Some(known) = self.firings.get(text) {
-            return Some(known.clone());
+        if let Some((_, firing)) = self.last_firing.as_ref().filter(|(last, _)| **last == *text) {
+            return Some(firing.clone());
         }
-        let firing = Arc::new(decode_firing(text, &mut |text| self.share(text))?);
-        if self.firings.len() < Self::COUNT_MAX {
-            self.firings.insert(text.into(), firing.clone());
-        }
-        Some(firing)
+        let last = match self.firings.get_key_value(text) {
+            Some((text, firing)) => (text.clone(), firing.clone()),
+            None => {
+                let firing = Arc::new(decode_firing(text, &mut |text| self.share(text))?);
+                let new: (Arc<str>, Arc<Firing>) = (text.into(), firing);
+                if self.firings.len() < Self::COUNT_MAX {
+                    self.firings.insert(new.0.clone(), new.1.clone());
+                }
+                new
+            }
+        };
+        Some(self.last_firing.insert(last).1.clone())
     }
 }
 

@@ -19,6 +19,7 @@ use campanile_model::store::{DueQuery, PlannedJob};
 use campanile_model::time::Timestamp;
 use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, params};
+use std::cmp::Reverse;
 
 /// Width of a slot: 2^18 ms. The same number stands in the index and in its queries.
 const SLOT_BITS: u32 = 18;
@@ -110,7 +111,8 @@ fn read_slot(connection: &Connection, from: i64, before: i64, after: (i64, [u8; 
             entries.push(entry);
         }
     }
-    entries.sort_unstable_by(|a, b| b.cmp(a));
+    // As a number an id is compared in place; as bytes, by a call.
+    entries.sort_unstable_by_key(|&(at, id, _)| Reverse((at, u128::from_be_bytes(id))));
     Ok(Some(Slot { number, entries }))
 }
 
@@ -129,16 +131,20 @@ impl Page<'_> {
         if let Some(shards) = &self.shards {
             chunk.retain(|&(_, id, _)| shards.has_job(JobId::from_bytes(id)));
         }
-        // In the order of the table: neighbours share pages.
-        chunk.sort_unstable_by_key(|&(.., row)| row);
-        let start = self.jobs.len();
-        for (at, id, row) in chunk {
+        // Read in the order of the table, where neighbours share pages, and laid down in that of the chunk.
+        let mut order: Vec<(i64, usize)> = chunk.iter().enumerate().map(|(i, &(.., row))| (row, i)).collect();
+        order.sort_unstable();
+        let mut read: Vec<Option<PlannedJob>> = Vec::new();
+        read.resize_with(chunk.len(), || None);
+        for (row, i) in order {
+            let (at, id, _) = chunk[i];
             let mut found = get.query(params![row, JobState::Active.code(), id, at])?;
             if let Some(row) = found.next()? {
-                self.jobs.push(rows::planned(&mut Columns::of(row), &mut self.texts)?);
+                read[i] = Some(rows::planned(&mut Columns::of(row), &mut self.texts)?);
             }
         }
-        self.jobs[start..].sort_unstable_by_key(|job| (job.cursor.next_fire_at, job.id));
+        // The last one of a chunk is the first.
+        self.jobs.extend(read.into_iter().rev().flatten());
         Ok(())
     }
 }
