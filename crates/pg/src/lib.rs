@@ -16,4 +16,4 @@ pub use listen::Listener;
 pub use pool::{Pool, Tx, statements};
 pub use target::{Options, Target};
 pub use tokio_postgres;
-pub use values::Uuid;
+pub use values::{Uuid, WrittenBy};

@@ -27,6 +27,19 @@ impl<'a> FromSql<'a> for Uuid {
     accepts!(UUID);
 }
 
+/// Which transaction wrote a row as it is: the system column `xmin`. A row that was written again has another one.
+/// It is compared as `xmin = $1::int4`, for which PostgreSQL has an operator.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct WrittenBy(pub i32);
+
+impl<'a> FromSql<'a> for WrittenBy {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        Ok(Self(i32::from_be_bytes(raw.try_into()?)))
+    }
+
+    accepts!(XID);
+}
+
 macro_rules! ids {
     ($($id:ty),*) => {$(
         impl From<$id> for Uuid {

@@ -13,10 +13,12 @@ use campanile_model::lifecycle::{Event, State};
 use campanile_model::notify::Expectation;
 use campanile_model::overlap::Overlap;
 use campanile_model::store::{
-    CancelBatch, Claimed, Completion, ExecutionQuery, Fire, Granted, Resolve, RunningQuery, Store, Waiting,
+    Applied, CancelBatch, Claimed, Completion, ExecutionQuery, Fire, Granted, Resolve, RunningQuery, Store, Waiting,
     WaitingQuery,
 };
 use campanile_model::{ExecutionId, TenantId, Timestamp};
+use campanile_pg::tokio_postgres::Client;
+use campanile_pg::{Target, Uuid};
 use campanile_store::postgres::PostgresStore;
 use campanile_testkit::clock::ManualClock;
 use campanile_testkit::conformance::store::lives::{self, Dice};
@@ -25,6 +27,7 @@ use campanile_testkit::generate as g;
 use schema::Schema;
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::task::JoinSet;
 
 /// Later than everything here is due.
@@ -71,6 +74,50 @@ fn ended(granted: &Granted, event: Event, message: &str) -> Completion {
     let outcome = if event == Event::Succeed { AttemptOutcome::Succeeded } else { AttemptOutcome::Failed };
     let error = (event != Event::Succeed).then(|| AttemptError { kind: "k".into(), message: message.into() });
     Completion { wake_at: DUE, error, ..g::complete(granted, event, outcome, LATE) }
+}
+
+/// Changes an execution, and does not commit it yet.
+async fn change_under(client: &Client, id: ExecutionId, change: &str) {
+    client.batch_execute("BEGIN").await.unwrap();
+    let sql = format!("UPDATE executions SET {change} WHERE id = $1");
+    assert_eq!(client.execute(&sql, &[&Uuid::from(id)]).await.unwrap(), 1);
+}
+
+/// Commits once somebody waits for it, who had read the row before.
+async fn commit_when_waited_for(client: &Client) {
+    let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))";
+    while client.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    client.batch_execute("COMMIT").await.unwrap();
+}
+
+/// Claims and ends of attempts lock no row before they write it. What somebody else has written in between is judged again,
+/// and the rest of the batch is as if nothing had been.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_changes_between_reading_and_writing_is_judged_again() {
+    let schema = Schema::new();
+    let target = Target::new(&schema.options()).unwrap();
+    let clock = ManualClock::new(g::START);
+    let node = PostgresStore::open_with_clock(&schema.options(), Some(Arc::new(clock.clone()))).await.unwrap();
+    let store = Fixture::new(Arc::new(node), clock, schema);
+    let ids = fired(&store, &[g::job_with(1, |d| d.action.kind = ActionKind::Worker)], 3).await;
+    let (client, connection) = target.connect().await.unwrap();
+    tokio::spawn(connection);
+
+    change_under(&client, ids[1], &format!("state = {}", State::Cancelled.code())).await;
+    let claims = ids.iter().map(|id| g::claim(*id, 0, LATE)).collect();
+    let (claimed, ()) = tokio::join!(store.claim(claims), commit_when_waited_for(&client));
+    let claimed = claimed.unwrap().verdicts;
+    assert_eq!(claimed[1], Claimed::Stale { state: State::Cancelled });
+    let running = granted(claimed);
+    assert_eq!(running.len(), 2);
+
+    change_under(&client, ids[2], "cancel_requested_at = 1").await;
+    let ends = running.iter().map(|granted| ended(granted, Event::FailRetryable, "m")).collect();
+    let (completed, ()) = tokio::join!(store.complete(ends), commit_when_waited_for(&client));
+    // Whoever was asked to stop is not tried again.
+    assert_eq!(completed.unwrap().verdicts, [Applied::Done, Applied::Stale { state: State::Running }]);
 }
 
 /// Whatever the policy, and whoever claims, completes and cancels: one run at a time, and nobody waits for ever.

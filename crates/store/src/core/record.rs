@@ -48,6 +48,9 @@ pub(crate) struct Record {
     pub(crate) changed: Option<Shape>,
     /// The state and the fence that are stored, before what has changed is written.
     pub(crate) stored: (State, u64),
+    /// Which write made the stored row what it is, where it was read without a lock: if that has changed when this is written,
+    /// the whole batch is void, and is judged again.
+    pub(crate) seen: Option<i32>,
 }
 
 /// Which columns a change is about. Nearly all changes are of one of the first four; the rest writes all columns that
@@ -112,6 +115,7 @@ impl Record {
             response: None,
             changed: None,
             stored: (lifecycle::target(Event::Refire), 0),
+            seen: None,
         }
     }
 

@@ -3,7 +3,7 @@
 use super::Locks;
 use super::claims::load_starts;
 use super::effects;
-use super::load::{self, LockScope};
+use super::load::{self, LockScope, RowLocks};
 use super::progress;
 use super::write;
 use crate::core::complete::{self, may_start, unclaimed};
@@ -14,10 +14,15 @@ use campanile_pg::{Done, Tx};
 use futures_util::try_join;
 
 /// Ends attempts.
-pub(super) async fn complete(tx: &Tx<'_>, locks: Locks, completions: &[Completion]) -> Done<Verdicts<Applied>> {
+pub(super) async fn complete(
+    tx: &Tx<'_>,
+    locks: Locks,
+    row_locks: RowLocks,
+    completions: &[Completion],
+) -> Done<Verdicts<Applied>> {
     let unclaimed = unclaimed(completions)?;
     let scope = if unclaimed.is_empty() { LockScope::Runs(locks) } else { LockScope::Jobs(locks) };
-    let mut set = load::load(tx, scope, completions.iter().map(Completion::execution)).await?;
+    let mut set = load::load(tx, scope, row_locks, completions.iter().map(Completion::execution)).await?;
     let wanted: Vec<&Record> = unclaimed.iter().filter_map(|claim| may_start(&set, claim)).collect();
     let logging = completions.iter().filter(|completion| !completion.logs.is_empty()).map(Completion::execution);
     let ((pools, fences), newest, (watches, outbox), reports) = try_join!(

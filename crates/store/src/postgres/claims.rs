@@ -2,7 +2,7 @@
 //! pool has the row of its limits locked, so that what he counts is what there is.
 
 use super::Locks;
-use super::load::{self, LockScope};
+use super::load::{self, LockScope, RowLocks};
 use super::progress;
 use super::rows::Columns;
 use super::write;
@@ -16,8 +16,8 @@ use futures_util::try_join;
 use std::collections::BTreeSet;
 
 /// Starts attempts.
-pub(super) async fn claim(tx: &Tx<'_>, locks: Locks, claims: &[Claim]) -> Done<Verdicts<Claimed>> {
-    let mut set = load::load(tx, LockScope::Jobs(locks), claims.iter().map(|claim| claim.execution)).await?;
+pub(super) async fn claim(tx: &Tx<'_>, locks: Locks, row_locks: RowLocks, claims: &[Claim]) -> Done<Verdicts<Claimed>> {
+    let mut set = load::load(tx, LockScope::Jobs(locks), row_locks, claims.iter().map(|claim| claim.execution)).await?;
     let wanted: Vec<&Record> = claims.iter().filter_map(|claim| startable(&set, claim)).collect();
     let tried = wanted.iter().filter(|record| record.deliveries > 0).map(|record| record.of.id);
     let versions = wanted.iter().map(|record| (record.of.job, record.job_version)).collect();

@@ -2,7 +2,7 @@
 //! groups are read is in `reads`.
 
 use super::Locks;
-use super::load::{self, LockScope, job_ids};
+use super::load::{self, LockScope, RowLocks, job_ids};
 use super::rows::{Columns, Texts, storable};
 use super::write::{self, column};
 use crate::core::dead::{self, Newest};
@@ -24,7 +24,7 @@ pub(super) async fn resolve(
     // Those that run again take the newest version of their job, so nobody changes it meanwhile.
     load::share_jobs(tx, locks).await?;
     // A dead run is over: no turn is taken or given by this.
-    let mut set = load::load(tx, LockScope::Rows, dead.iter().map(Resolve::execution)).await?;
+    let mut set = load::load(tx, LockScope::Rows, RowLocks::Now, dead.iter().map(Resolve::execution)).await?;
     let newest = load_newest(tx, &set).await?;
     let verdicts = dead::resolve(&mut set, (tenant, dead, now), &newest)?;
     write::write(tx, set, verdicts).await

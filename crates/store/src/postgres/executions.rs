@@ -3,7 +3,7 @@
 use super::Locks;
 use super::bulk::{self, Stream};
 use super::keys;
-use super::load::{self, LockScope};
+use super::load::{self, LockScope, RowLocks};
 use super::rows::storable;
 use super::shards;
 use super::skips;
@@ -57,7 +57,7 @@ pub(super) async fn fire(tx: &Tx<'_>, what: &Fires) -> Done<FireVerdict> {
         repeats.store(born.len() < fires.len(), Ordering::Relaxed);
     }
     let there = fires.iter().map(|fire| fire.dispatch.execution).filter(|id| !born.contains(id));
-    let mut set = load::load(tx, LockScope::Runs(*locks), there).await?;
+    let mut set = load::load(tx, LockScope::Runs(*locks), RowLocks::Now, there).await?;
     let verdicts = fire::fire(&mut set, batch, &newest, &born)?;
     let (_, answer) = try_join!(skips::insert(tx, &batch.skips), write(tx, set, verdicts))?;
     Ok(FireVerdict::Fired(answer))

@@ -5,9 +5,11 @@
 //! none; and what is judged is what is written. Therefore they are gathered (`gather`), and short. New jobs in bulk are copied
 //! in without looking first whether another has their id or name: nearly always none has, and the unique indexes tell.
 
+use super::Locks;
 use super::bulk::{self, Stream};
 use super::due;
 use super::keys;
+use super::load::share_jobs;
 use super::rows::{self, Columns, Texts, encode_tags, storable};
 use super::write::{column, ms};
 use super::{shards, skips, versions, watches};
@@ -427,7 +429,8 @@ pub(super) async fn load_changed(pool: &Pool, since: ChangeSeq, limit: usize) ->
 }
 
 /// Moves cursors forward.
-pub(super) async fn advance(tx: &Tx<'_>, fences: &[ShardFence], cursors: &[CursorMove]) -> Done<()> {
+pub(super) async fn advance(tx: &Tx<'_>, locks: Locks, fences: &[ShardFence], cursors: &[CursorMove]) -> Done<()> {
+    share_jobs(tx, locks).await?;
     let shards = ShardSet::of(cursors.iter().map(|cursor| shard_of(cursor.job)));
     refuse_lost(&shards::lost(tx, &shards, fences).await?)?;
     let ids: Vec<Uuid> = column(cursors, |cursor| cursor.job.into());

@@ -1,7 +1,7 @@
 //! Leases: what `core::lease` judges by is locked and read, and what it decides is written. Whose leases are over is in
 //! `reads`.
 
-use super::load::{self, LockScope};
+use super::load::{self, LockScope, RowLocks};
 use super::progress;
 use super::write;
 use crate::core::lease;
@@ -12,7 +12,8 @@ use futures_util::try_join;
 
 /// Moves the wake-up of waiting executions.
 pub(super) async fn defer(tx: &Tx<'_>, deferrals: &[Deferral]) -> Done<Vec<Applied>> {
-    let mut set = load::load(tx, LockScope::Rows, deferrals.iter().map(|deferral| deferral.execution)).await?;
+    let mut set =
+        load::load(tx, LockScope::Rows, RowLocks::Now, deferrals.iter().map(|deferral| deferral.execution)).await?;
     let verdicts = lease::defer(&mut set, deferrals)?;
     write::write_set(tx, set).await?;
     Ok(verdicts)
@@ -20,7 +21,8 @@ pub(super) async fn defer(tx: &Tx<'_>, deferrals: &[Deferral]) -> Done<Vec<Appli
 
 /// Prolongs leases, and keeps what attempts report.
 pub(super) async fn extend(tx: &Tx<'_>, extensions: &[Extension]) -> Done<Vec<Extended>> {
-    let mut set = load::load(tx, LockScope::Rows, extensions.iter().map(|extension| extension.execution)).await?;
+    let mut set =
+        load::load(tx, LockScope::Rows, RowLocks::Now, extensions.iter().map(|extension| extension.execution)).await?;
     let running: Vec<&Record> = set.records().filter(|record| record.runs()).collect();
     let logging = extensions.iter().filter(|extension| !extension.logs.is_empty());
     let versions = running.iter().map(|record| (record.of.job, record.job_version)).collect();

@@ -8,6 +8,11 @@
 //! changes executions comes through here, so nobody waits for somebody who waits for him. Where an execution changes
 //! sides meanwhile, because a newer version of its job has another policy, two may meet all the same: PostgreSQL ends
 //! one of them, and that one is tried again.
+//!
+//! A claim or an end of attempts reads its rows without locking them, and writes them if nobody has written them since
+//! (`RowLocks::AtWrite`). Nearly always nobody has, since an execution has one message and one runner; otherwise the batch is
+//! done again with locks. Its rows are then locked after limits and watches: where a cancel has the row and wants one of
+//! these, PostgreSQL ends one of the two as well.
 
 use super::Locks;
 use super::rows::{self, Columns, Texts};
@@ -17,6 +22,7 @@ use crate::core::record::Record;
 use crate::core::set::WorkingSet;
 use campanile_model::action::ActionKind;
 use campanile_model::execution::{AttemptOutcome, Reason};
+use campanile_model::fault::{Bug, planted};
 use campanile_model::ids::{ExecutionId, FireKind, JobId};
 use campanile_model::job::version::InForce;
 use campanile_model::job::{Definition, JobState, Priority};
@@ -24,7 +30,7 @@ use campanile_model::overlap::Overlap;
 use campanile_model::time::Timestamp;
 use campanile_pg::tokio_postgres::Row;
 use campanile_pg::tokio_postgres::types::ToSql;
-use campanile_pg::{Done, Tx, Uuid};
+use campanile_pg::{Done, Tx, Uuid, WrittenBy};
 use futures_util::try_join;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -38,6 +44,16 @@ pub(super) enum LockScope {
     Runs(Locks),
     /// Also jobs, so that nobody changes one and what was acknowledged before is seen.
     Jobs(Locks),
+}
+
+/// How rows are read whose runs may overlap, which are nearly all. Those of other runs are always locked.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(super) enum RowLocks {
+    /// They are locked, so that they are still the same when they are written.
+    Now,
+    /// They are locked by being written, which saves a lock's place in the log; the write finds out whether somebody was
+    /// faster (`write::is_changed`). For what nearly nobody else writes at the same time.
+    AtWrite,
 }
 
 /// Ids for a statement: each once, in order, and with the bounds by which the server finds their partitions.
@@ -70,6 +86,7 @@ pub(super) fn job_ids(jobs: impl IntoIterator<Item = JobId>) -> Vec<Uuid> {
 pub(super) async fn load<'b>(
     tx: &Tx<'_>,
     scope: LockScope,
+    row_locks: RowLocks,
     ids: impl IntoIterator<Item = ExecutionId>,
 ) -> Done<WorkingSet<'b>> {
     let mut loading = Loading::default();
@@ -91,8 +108,8 @@ pub(super) async fn load<'b>(
             LockScope::Rows | LockScope::Runs(_) => Ok(()),
         }
     };
-    let (_, overlapping, found) = try_join!(share, tx.query(sql, &key), find(tx, &ids, Some(allowed)))?;
-    loading.insert(&found)?;
+    let (_, overlapping, found) = try_join!(share, tx.query(sql, &key), find(tx, row_locks, &ids, Some(allowed)))?;
+    loading.insert(&found, row_locks)?;
     let jobs = overlapping.iter().map(|row| Columns::of(row).job_id()).collect::<Done<_>>()?;
     loading.lock_runs(tx, locks, ids, jobs).await?;
     Ok(loading.set)
@@ -129,13 +146,17 @@ impl Loading<'_> {
     }
 
     async fn lock(&mut self, tx: &Tx<'_>, ids: &Ids) -> Done<()> {
-        let found = find(tx, ids, None).await?;
-        self.insert(&found)
+        let found = find(tx, RowLocks::Now, ids, None).await?;
+        self.insert(&found, RowLocks::Now)
     }
 
-    fn insert(&mut self, found: &[Row]) -> Done<()> {
+    fn insert(&mut self, found: &[Row], row_locks: RowLocks) -> Done<()> {
         for row in found {
-            self.set.insert(Box::new(read(row, &mut self.texts)?));
+            let mut record = read(row, &mut self.texts)?;
+            if row_locks == RowLocks::Now || planted(Bug("rows-not-compared")) {
+                record.seen = None;
+            }
+            self.set.insert(Box::new(record));
         }
         Ok(())
     }
@@ -286,8 +307,12 @@ pub(super) async fn load_first_starts(tx: &Tx<'_>, records: &[&Record]) -> Done<
     rows.iter().map(read).collect()
 }
 
-async fn find(tx: &Tx<'_>, ids: &Ids, overlap: Option<i16>) -> Done<Vec<Row>> {
-    tx.query(include_str!("sql/executions/lock.sql"), &[&ids.all, &ids.first, &ids.last, &overlap]).await
+async fn find(tx: &Tx<'_>, row_locks: RowLocks, ids: &Ids, overlap: Option<i16>) -> Done<Vec<Row>> {
+    let sql = match row_locks {
+        RowLocks::Now => concat!(include_str!("sql/executions/read.sql"), "FOR UPDATE"),
+        RowLocks::AtWrite => include_str!("sql/executions/read.sql"),
+    };
+    tx.query(sql, &[&ids.all, &ids.first, &ids.last, &overlap]).await
 }
 
 /// Reads the columns `version, state, effective_at`.
@@ -299,7 +324,7 @@ fn in_force(columns: &mut Columns<'_>) -> Done<InForce> {
     })
 }
 
-/// Reads an execution, by the columns of `lock.sql`.
+/// Reads an execution, by the columns of `read.sql`.
 fn read(row: &Row, texts: &mut Texts) -> Done<Record> {
     let mut columns = Columns::of(row);
     let of = Subject {
@@ -347,5 +372,6 @@ fn read(row: &Row, texts: &mut Texts) -> Done<Record> {
         response: None,
         changed: None,
         stored: (state, fence),
+        seen: Some(columns.next::<WrittenBy>()?.0),
     })
 }

@@ -75,6 +75,7 @@ use campanile_model::store::{
 };
 use campanile_model::time::{Clock, Timestamp};
 use campanile_pg::{Done, Listener, Pool, Target};
+use load::RowLocks;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -89,7 +90,7 @@ const WRITE_ROWS_MAX: usize = 1_024;
 /// Advisory locks, which belong to the whole database: the first half of their keys.
 #[derive(Copy, Clone, Debug)]
 struct Locks {
-    /// Changes of jobs (exclusive) against claims (shared); the second half is 0.
+    /// Changes of jobs (exclusive) against claims and moves of cursors (shared); the second half is 0.
     jobs: i32,
     /// Runs of a job that must not overlap; the second half is of the job's id.
     runs: i32,
@@ -149,6 +150,22 @@ impl PostgresStore {
 
     async fn fire_once(&self, fires: &executions::Fires) -> Result<FireVerdict> {
         self.pool.write_step(Step("fire"), fires, |tx, fires| Box::pin(executions::fire(tx, fires))).await
+    }
+
+    async fn claim_once(&self, what: &(Locks, RowLocks, Vec<Claim>)) -> Result<Verdicts<Claimed>> {
+        self.pool
+            .write_step(Step("claim"), what, |tx, (locks, row_locks, claims)| {
+                Box::pin(claims::claim(tx, *locks, *row_locks, claims))
+            })
+            .await
+    }
+
+    async fn complete_once(&self, what: &(Locks, RowLocks, Vec<Completion>)) -> Result<Verdicts<Applied>> {
+        self.pool
+            .write_step(crate::step::of(&what.2), what, |tx, (locks, row_locks, completions)| {
+                Box::pin(attempts::complete(tx, *locks, *row_locks, completions))
+            })
+            .await
     }
 
     /// An answer of something that read.
@@ -222,9 +239,11 @@ impl Path for PostgresStore {
         if cursors.is_empty() {
             return Ok(());
         }
-        let what = (fences, cursors);
+        let what = (self.locks, fences, cursors);
         self.pool
-            .write_step(Step("advance"), &what, |tx, (fences, cursors)| Box::pin(jobs::advance(tx, fences, cursors)))
+            .write_step(Step("advance"), &what, |tx, (locks, fences, cursors)| {
+                Box::pin(jobs::advance(tx, *locks, fences, cursors))
+            })
             .await
     }
 
@@ -236,10 +255,14 @@ impl Path for PostgresStore {
         if claims.is_empty() {
             return Ok(Verdicts::default());
         }
-        let what = (self.locks, claims);
-        self.pool
-            .write_step(Step("claim"), &what, |tx, (locks, claims)| Box::pin(claims::claim(tx, *locks, claims)))
-            .await
+        let mut what = (self.locks, RowLocks::AtWrite, claims);
+        match self.claim_once(&what).await {
+            Err(error) if write::is_changed(&error) => {
+                what.1 = RowLocks::Now;
+                self.claim_once(&what).await
+            }
+            claimed => claimed,
+        }
     }
 
     async fn defer(&self, deferrals: Vec<Deferral>) -> Result<Vec<Applied>> {
@@ -262,12 +285,14 @@ impl Path for PostgresStore {
         if completions.is_empty() {
             return Ok(Verdicts::default());
         }
-        let what = (self.locks, completions);
-        self.pool
-            .write_step(crate::step::of(&what.1), &what, |tx, (locks, completions)| {
-                Box::pin(attempts::complete(tx, *locks, completions))
-            })
-            .await
+        let mut what = (self.locks, RowLocks::AtWrite, completions);
+        match self.complete_once(&what).await {
+            Err(error) if write::is_changed(&error) => {
+                what.1 = RowLocks::Now;
+                self.complete_once(&what).await
+            }
+            completed => completed,
+        }
     }
 
     async fn load_running(&self, query: &RunningQuery) -> Result<Vec<RunningAttempt>> {

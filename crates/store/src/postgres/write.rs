@@ -99,12 +99,24 @@ fn outcome(outcome: Option<AttemptOutcome>) -> Option<i16> {
     outcome.map(|outcome| i16::from(outcome.code()))
 }
 
-/// Rows that are locked are all there.
-fn expect(written: u64, rows: usize) -> Done<()> {
-    if written == rows as u64 {
+/// The code of the error that means: a row that was read without a lock has changed since.
+const ROWS_CHANGED: &str = "rows_changed";
+
+/// Whether nothing was written because somebody else has written one of the rows meanwhile.
+pub(super) fn is_changed(error: &Error) -> bool {
+    error.code() == ROWS_CHANGED
+}
+
+/// Rows that are locked are all there; others may have changed since they were read.
+fn expect(written: u64, rows: &[&Record]) -> Done<()> {
+    if written == rows.len() as u64 {
         return Ok(());
     }
-    Err(Error::new(Kind::Bug, format!("wrote {written} of {rows} locked executions")).into())
+    let message = format!("wrote {written} of {} executions", rows.len());
+    Err(match rows.iter().any(|record| record.seen.is_some()) {
+        true => Error::new(Kind::Conflict, message).with_code(ROWS_CHANGED).into(),
+        false => Error::new(Kind::Bug, message).into(),
+    })
 }
 
 /// The bounds of rows that are in the order of their ids.
@@ -130,10 +142,11 @@ async fn write_started(tx: &Tx<'_>, rows: Vec<&Record>) -> Done<()> {
                 &column(&rows, |r| ms(r.queued_at)),
                 &column(&rows, |r| ms(r.of.first_started_at)),
                 &column(&rows, |r| i64::from(r.deliveries)),
+                &column(&rows, |r| r.seen),
             ],
         )
         .await?;
-    expect(written, rows.len())
+    expect(written, &rows)
 }
 
 async fn write_ended(tx: &Tx<'_>, rows: Vec<&Record>) -> Done<()> {
@@ -158,10 +171,11 @@ async fn write_ended(tx: &Tx<'_>, rows: Vec<&Record>) -> Done<()> {
                 &column(&rows, |r| r.fingerprint.map(|fingerprint| fingerprint as i64)),
                 &column(&rows, |r| r.response.as_ref().map(|response| i64::from(response.status))),
                 &column(&rows, |r| r.response.as_ref().map(|response| &*response.body)),
+                &column(&rows, |r| r.seen),
             ],
         )
         .await?;
-    expect(written, rows.len())
+    expect(written, &rows)
 }
 
 async fn write_instant(tx: &Tx<'_>, rows: Vec<&Record>) -> Done<()> {
@@ -185,10 +199,11 @@ async fn write_instant(tx: &Tx<'_>, rows: Vec<&Record>) -> Done<()> {
                 &column(&rows, |r| ms(r.queued_at)),
                 &column(&rows, |r| ms(r.of.first_started_at)),
                 &column(&rows, |r| i64::from(r.deliveries)),
+                &column(&rows, |r| r.seen),
             ],
         )
         .await?;
-    expect(written, rows.len())
+    expect(written, &rows)
 }
 
 async fn write_deferred(tx: &Tx<'_>, rows: Vec<&Record>) -> Done<()> {
@@ -202,10 +217,11 @@ async fn write_deferred(tx: &Tx<'_>, rows: Vec<&Record>) -> Done<()> {
                 &column(&rows, |r| Uuid::from(r.of.id)),
                 &column(&rows, |r| r.wake_at.millis()),
                 &column(&rows, |r| code(r.reason)),
+                &column(&rows, |r| r.seen),
             ],
         )
         .await?;
-    expect(written, rows.len())
+    expect(written, &rows)
 }
 
 async fn write_whole(tx: &Tx<'_>, rows: Vec<&Record>) -> Done<()> {
@@ -247,10 +263,11 @@ async fn write_whole(tx: &Tx<'_>, rows: Vec<&Record>) -> Done<()> {
                 &column(&rows, |r| code(r.cancel_reason)),
                 &column(&rows, |r| r.note.as_deref().map(storable)),
                 &column(&rows, |r| i16::from(r.of.watched)),
+                &column(&rows, |r| r.seen),
             ],
         )
         .await?;
-    expect(written, rows.len())
+    expect(written, &rows)
 }
 
 async fn write_attempts(tx: &Tx<'_>, attempts: &[KeptAttempt]) -> Done<()> {

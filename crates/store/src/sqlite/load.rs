@@ -311,5 +311,6 @@ fn read(row: &Row<'_>, texts: &mut Texts) -> Done<Record> {
         response: None,
         changed: None,
         stored: (state, fence),
+        seen: None,
     })
 }

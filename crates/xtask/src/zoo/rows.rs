@@ -80,6 +80,7 @@ const POSTGRES: (&str, &str) = ("store", "conformance_postgres");
 const EVERY_STORE: (&str, &str) = ("store", "every store");
 const LOST_COMMIT: (&str, &str) = ("store", "postgres_lost_commit");
 const POSTGRES_JOBS: (&str, &str) = ("store", "postgres_jobs");
+const POSTGRES_RACES: (&str, &str) = ("store", "postgres_races");
 const CLUSTER: (&str, &str) = ("cluster", "postgres");
 const ACTIONS: (&str, &str) = ("actions", "lib");
 const SIM: (&str, &str) = ("sim", "simulation");
@@ -186,6 +187,9 @@ pub const ZOO: &[Row] = &[
     row("starts-after-cancel", "rq#1669", EVERY_STORE,
         "what was cancelled while it was queued starts all the same",
         "cancel::a_waiting_execution_is_cancelled_and_never_starts"),
+    row("rows-not-compared", "not seen yet", POSTGRES_RACES,
+        "a row that was read without a lock is written whatever happened to it since",
+        "what_changes_between_reading_and_writing_is_judged_again"),
     row("lost-with-its-receiver", "asynq#55", ("queue", "lib"),
         "what was popped for a receiver that is gone is gone too",
         "memory::tests::what_was_laid_down_for_one_who_gave_up_goes_to_the_next_who_wants_it_in_its_order"),
