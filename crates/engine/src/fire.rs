@@ -206,6 +206,7 @@ impl Owner {
         if before.iter().any(|node| !told.live_nodes.contains(node)) {
             self.take_over();
         }
+        self.ctx.queue.alone(*told.live_nodes == [&*self.ctx.node]);
         self.ctx.duty.set_live_nodes(told.live_nodes);
         self.wanted = told.shards;
         let lost: Vec<ShardId> = self.open().filter(|shard| !self.wanted.contains(shard)).collect();
@@ -538,11 +539,13 @@ fn ask(ctx: &Context) -> BoxFuture<'static, Result<Option<Assignment>>> {
 }
 
 /// Hands over everything of these shards that waits: pending executions that an earlier owner made, and backoffs. What has
-/// been overdue for long is left to the reaper, if the queue keeps what that owner published: most of it is there. What is fired
-/// from now on is dispatched by whoever fires it.
+/// been overdue for long is left to the reaper, if the queue keeps what that owner published: most of it is there. Unless nothing
+/// is there at all: then there was little, or it was kept in mind by a node that was alone. What is fired from now on is
+/// dispatched by whoever fires it.
 async fn load_waiting(ctx: Context, dispatcher: Dispatcher, shards: Vec<ShardId>, opened_at: Timestamp) {
     let recent = opened_at.saturating_add_ms(-OVERDUE_MS);
-    let mut after = ctx.queue.outlives().then_some((recent, ExecutionId::from_bytes([0; 16])));
+    let is_kept = ctx.queue.outlives() && !is_empty(&ctx).await;
+    let mut after = is_kept.then_some((recent, ExecutionId::from_bytes([0; 16])));
     loop {
         let (shards, limit) = (shards.clone(), limits::LOAD_ROWS_MAX);
         // The clock of whoever fired them may have been a little ahead.
@@ -578,6 +581,12 @@ pub async fn stopped(stop: &mut watch::Receiver<bool>) {
 async fn queue_has_room(ctx: &Context) -> bool {
     let depth = ctx.queue.depth(Runner::Node).await;
     depth.is_ok_and(|depth| depth.waiting < limits::QUEUE_ITEMS_MAX)
+}
+
+/// Whether nothing waits in the queue; not, if it does not say.
+async fn is_empty(ctx: &Context) -> bool {
+    let (nodes, workers) = (ctx.queue.depth(Runner::Node).await, ctx.queue.depth(Runner::Worker).await);
+    [nodes, workers].into_iter().all(|depth| depth.is_ok_and(|depth| depth.waiting == 0))
 }
 
 /// The future in `slot`, or one that never ends.

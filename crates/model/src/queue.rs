@@ -90,11 +90,13 @@ pub trait Queue: Send + Sync + 'static {
     /// How full it is, as far as one kind of runner is concerned: what waits for nobody else's capacity must not hold this
     /// kind up.
     async fn depth(&self, runner: Runner) -> Result<Depth>;
-    /// Whether what waits here outlives its publisher: then nobody publishes it again when that is gone. What was received is lost
-    /// with its receiver everywhere.
+    /// Whether what waits here outlives its publisher: then nobody publishes it again when that is gone, unless nothing waits
+    /// here at all. What was received is lost with its receiver everywhere.
     fn outlives(&self) -> bool {
         false
     }
+    /// Whether this node is the only one, as far as is known: then a queue that nodes share may keep to itself what waits.
+    fn alone(&self, _is_alone: bool) {}
     /// Which of these, overdue and of pools in which others wait, are not waiting here: they were lost on their way. A queue
     /// that loses nothing while it lives need not look.
     async fn missing(&self, _executions: &[ExecutionId]) -> Result<Vec<ExecutionId>> {

@@ -11,7 +11,7 @@ use campanile_model::queue::Queue;
 use campanile_model::store::Store;
 use campanile_model::time::Offset;
 use campanile_model::{Clock, Error, Kind, Result};
-use campanile_queue::{MemoryQueue, TableQueue};
+use campanile_queue::{MemoryQueue, NearQueue, TableQueue};
 use campanile_store::postgres::{self, PostgresStore};
 use campanile_store::sqlite::{self, SqliteStore};
 use std::sync::Arc;
@@ -92,7 +92,7 @@ async fn shared(config: &Config, node: &str) -> Result<Backends> {
     let coordinator = PgCoordinator::new(PgOptions { pg: options, mode, clock, offset: offset.clone() })?;
     Ok(Backends {
         store: Arc::new(store),
-        queue: Arc::new(queue),
+        queue: Arc::new(NearQueue::new(queue)),
         coordinator: Arc::new(coordinator),
         offset,
         secrets: Secrets { webhook, cursor },
@@ -159,7 +159,7 @@ impl Scratch {
         let (pg, clock) = (self.options.clone(), Arc::new(SystemClock::new()));
         let queue = TableQueue::open(&postgres::Options { connections: QUEUE_CONNECTIONS, ..pg.clone() }).await?;
         let coordinator = PgCoordinator::new(PgOptions { pg, mode: Mode::Shards, clock, offset })?;
-        Ok((Arc::new(queue), Arc::new(coordinator)))
+        Ok((Arc::new(NearQueue::new(queue)), Arc::new(coordinator)))
     }
 
     /// Bytes that the server has written to its log so far.

@@ -28,8 +28,8 @@ mod pool;
 mod lane;
 
 use self::side::{End, Side};
-use crate::RUNNERS;
 use crate::want::Want;
+use crate::{RUNNERS, counts_of};
 use campanile_model::action::Runner;
 use campanile_model::fault::{self, Bug, Point, planted};
 use campanile_model::queue::{Depth, Dispatch, PoolDepth, Queue, Receive};
@@ -61,16 +61,13 @@ impl MemoryQueue {
     pub fn bounded(items_max: usize) -> Self {
         Self { state: Mutex::default(), items_max }
     }
-}
 
-#[async_trait::async_trait]
-impl Queue for MemoryQueue {
-    async fn publish(&self, batch: Vec<Dispatch>) -> Result<()> {
+    /// What `publish` does, at once.
+    pub(crate) fn put(&self, batch: Vec<Dispatch>) -> Result<()> {
         fault::reach(Point("queue.publish.before"));
         let mut state = self.state.lock();
-        for runner in RUNNERS {
+        for (runner, more) in RUNNERS.into_iter().zip(counts_of(&batch)) {
             let waiting = state.side(runner).waiting();
-            let more = batch.iter().filter(|item| item.action.runner() == runner).count();
             if more > 0 && waiting + more > self.items_max {
                 let message = format!("the queue is full: {waiting} waiting, at most {}", self.items_max);
                 return Err(Error::new(Kind::Unavailable, message).with_code("queue_full"));
@@ -79,6 +76,48 @@ impl Queue for MemoryQueue {
         state.put(batch, End::Back);
         fault::reach(Point("queue.publish.after"));
         Ok(())
+    }
+
+    /// Puts items where they are the next to be taken.
+    pub(crate) fn put_in_front(&self, batch: Vec<Dispatch>) {
+        self.state.lock().put(batch, End::Front);
+    }
+
+    /// Takes up to `limit` out for each kind of runner, to be put elsewhere.
+    pub(crate) fn take_out(&self, limit: usize) -> Vec<Dispatch> {
+        let mut state = self.state.lock();
+        let mut batch = Vec::new();
+        for runner in RUNNERS {
+            let taken = state.side(runner).take(&Want::anything(), limit);
+            state.side(runner).settle(taken.len());
+            batch.extend(taken);
+        }
+        batch
+    }
+
+    /// How full it is, as far as one kind of runner is concerned.
+    pub(crate) fn fill(&self, runner: Runner) -> Depth {
+        let mut state = self.state.lock();
+        let side = state.side(runner);
+        Depth { waiting: side.waiting(), taken: side.taken() }
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        let mut state = self.state.lock();
+        RUNNERS.into_iter().all(|runner| state.side(runner).waiting() == 0)
+    }
+
+    /// That many of the taken ones were decided, or come back.
+    pub(crate) fn settle(&self, runner: Runner, count: usize) {
+        self.state.lock().side(runner).settle(count);
+    }
+}
+
+#[async_trait::async_trait]
+impl Queue for MemoryQueue {
+    async fn publish(&self, batch: Vec<Dispatch>) -> Result<()> {
+        self.put(batch)
     }
 
     async fn receive(&self, want: &Receive) -> Result<Vec<Dispatch>> {
@@ -103,7 +142,7 @@ impl Queue for MemoryQueue {
     }
 
     async fn ack(&self, runner: Runner, executions: &[ExecutionId]) -> Result<()> {
-        self.state.lock().side(runner).settle(executions.len());
+        self.settle(runner, executions.len());
         Ok(())
     }
 
@@ -113,9 +152,7 @@ impl Queue for MemoryQueue {
     }
 
     async fn depth(&self, runner: Runner) -> Result<Depth> {
-        let mut state = self.state.lock();
-        let side = state.side(runner);
-        Ok(Depth { waiting: side.waiting(), taken: side.taken() })
+        Ok(self.fill(runner))
     }
 
     async fn pools(&self) -> Result<Vec<PoolDepth>> {

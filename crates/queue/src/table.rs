@@ -44,8 +44,8 @@ use self::level::Age;
 use self::look::Looking;
 use self::rows::{Columns, runner_code};
 use self::side::Side;
-use crate::RUNNERS;
 use crate::want::Want;
+use crate::{RUNNERS, counts_of};
 use campanile_model::action::Runner;
 use campanile_model::fault::{self, Point};
 use campanile_model::queue::{Depth, Dispatch, PoolDepth, Queue, Receive};
@@ -94,6 +94,28 @@ impl TableQueue {
         tasks.extend(RUNNERS.map(|runner| tokio::spawn(fetch::run(Arc::clone(&shared), runner))));
         Ok(Self { shared, tasks })
     }
+
+    /// Whether nothing is in the table. It is looked at only if nothing is believed to be.
+    pub(crate) async fn is_empty(&self) -> Result<bool> {
+        for runner in RUNNERS {
+            if self.depth(runner).await?.waiting > 0 {
+                return Ok(false);
+            }
+        }
+        let rows = self.shared.database.query(include_str!("table/sql/is_empty.sql"), &[]).await?;
+        Ok(rows.first().is_some_and(|row| row.get(0)))
+    }
+
+    /// Puts rows where they are the next to be taken.
+    pub(crate) async fn put_in_front(&self, batch: Vec<Dispatch>) -> Result<()> {
+        let shared = Arc::clone(&self.shared);
+        to_the_end(async move { shared.insert(&batch, End::Front).await }).await
+    }
+
+    /// That many of the taken ones were decided, or come back.
+    pub(crate) fn settle(&self, runner: Runner, count: usize) {
+        self.shared.state.lock().side(runner).level.settle(count);
+    }
 }
 
 impl Drop for TableQueue {
@@ -107,8 +129,7 @@ impl Queue for TableQueue {
     async fn publish(&self, batch: Vec<Dispatch>) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         to_the_end(async move {
-            for runner in RUNNERS {
-                let more = batch.iter().filter(|item| item.action.runner() == runner).count();
+            for (runner, more) in RUNNERS.into_iter().zip(counts_of(&batch)) {
                 if more > 0 {
                     shared.check_room(runner, more).await?;
                 }
@@ -151,19 +172,15 @@ impl Queue for TableQueue {
     }
 
     async fn ack(&self, runner: Runner, executions: &[ExecutionId]) -> Result<()> {
-        self.shared.state.lock().side(runner).level.settle(executions.len());
+        self.settle(runner, executions.len());
         Ok(())
     }
 
     async fn release(&self, batch: Vec<Dispatch>) -> Result<()> {
-        let shared = Arc::clone(&self.shared);
-        to_the_end(async move {
-            shared.insert(&batch, End::Front).await?;
-            let mut state = shared.state.lock();
-            batch.iter().for_each(|item| state.side(item.action.runner()).level.settle(1));
-            Ok(())
-        })
-        .await
+        let counts = counts_of(&batch);
+        self.put_in_front(batch).await?;
+        RUNNERS.into_iter().zip(counts).for_each(|(runner, count)| self.settle(runner, count));
+        Ok(())
     }
 
     async fn depth(&self, runner: Runner) -> Result<Depth> {
@@ -287,7 +304,7 @@ impl Shared {
             End::Front => include_str!("table/sql/release.sql"),
             End::Back => include_str!("table/sql/publish.sql"),
         };
-        let counts = RUNNERS.map(|runner| batch.iter().filter(|item| item.action.runner() == runner).count());
+        let counts = counts_of(batch);
         {
             let mut state = self.state.lock();
             RUNNERS.iter().zip(counts).for_each(|(&runner, count)| state.side(runner).level.begin(count));

@@ -38,6 +38,12 @@ impl Want {
         Self { pools, except, targets, least: receive.least, account }
     }
 
+    /// Whatever waits.
+    pub fn anything() -> Self {
+        let (pools, except, targets) = Default::default();
+        Self { pools, except, targets, least: Priority::Low, account: 0 }
+    }
+
     /// Whether it is what waits in this pool, at this priority's level, for this target.
     pub fn is(&self, pool: &str, level: u8, target: &str) -> bool {
         self.has_level(usize::from(level))
