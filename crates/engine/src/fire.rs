@@ -544,7 +544,7 @@ fn ask(ctx: &Context) -> BoxFuture<'static, Result<Option<Assignment>>> {
 /// dispatched by whoever fires it.
 async fn load_waiting(ctx: Context, dispatcher: Dispatcher, shards: Vec<ShardId>, opened_at: Timestamp) {
     let recent = opened_at.saturating_add_ms(-OVERDUE_MS);
-    let is_kept = ctx.queue.outlives() && !is_empty(&ctx).await;
+    let is_kept = ctx.queue.outlives() && (planted(Bug("left-to-the-reaper")) || !is_empty(&ctx).await);
     let mut after = is_kept.then_some((recent, ExecutionId::from_bytes([0; 16])));
     loop {
         let (shards, limit) = (shards.clone(), limits::LOAD_ROWS_MAX);

@@ -104,6 +104,26 @@ async fn what_was_lost_behind_a_backlog_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_node_that_was_alone_kept_to_itself_is_published_by_the_next_at_once() {
+    let (queue, told) = (Shared::new(), Told::new());
+    told.tell(shard::all(), &["node:a"]);
+    let a = Rig::sharing(queue.clone(), told, succeed).await;
+    let job = a.create(worker_draft("job", every(3_600_000))).await;
+    queue.loses.store(true, Ordering::SeqCst);
+    a.handle.run_now(TENANT, &JobKey::Id(job.id), None).await.unwrap();
+    // Longer than what is loaded in any case, shorter than what the reaper takes for lost.
+    a.pass(17_000).await;
+    a.stop().await;
+    queue.loses.store(false, Ordering::SeqCst);
+    let told = Told::new();
+    told.tell(shard::all(), &["node:b"]);
+    let b = a.beside_on(queue.clone(), "node:b", told).await;
+    b.pass(500).await;
+    assert_eq!(queue.waiting.lock().len(), 1);
+    assert_eq!(b.metrics.republished.get(), 0, "it did not wait for the reaper");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn backoffs_of_a_node_that_leaves_end_in_time() {
     let (queue, to_a, to_b) = (Shared::new(), Told::new(), Told::new());
     let both = ["node:a", "node:b"];

@@ -8,6 +8,7 @@
 
 mod common;
 
+use campanile_model::Timestamp;
 use campanile_testkit::postgres::private::PrivatePostgres;
 use common::cluster::{
     Cluster, LEAD_MS, SHARDS, Sql, assert_epochs_grow, counter, is_even, jobs_in, lateness_ms, load, name, names,
@@ -431,6 +432,51 @@ fn all_nodes_killed_at_once_lose_nothing() {
     let verdict = finish(&nodes[0], &sink, &known, Arrival::InOrder);
     assert!(verdict.fires > 1_000 && verdict.lost_attempts > 0, "{verdict:?}");
     worst_lateness_ms(&sink, &known, 0..i64::MAX);
+}
+
+#[test]
+fn what_a_node_keeps_to_itself_while_it_is_alone_outlives_it_and_is_shared() {
+    let _turn = turn();
+    let (sink, cluster) = (sink(), Cluster::new());
+    // Few slots and a slow target: what is due at once takes a node 12 s.
+    let node = || cluster.try_node_in(&[], &[("CAMPANILE_ENGINE_SLOTS", "20")]).expect("a node starts");
+    let sql = cluster.sql();
+    let in_table = || sql.run("SELECT count(*) FROM ready")[0][0].parse::<u64>().unwrap();
+    let waiting = |server: &Server| server.get("/v1/status")["queue_depth"].as_u64().unwrap();
+    let first = node();
+    wait_even(&first, &[name(&first)]);
+    let known = one_offs(&first, &sink, 600);
+    sink.wait_for(40, Duration::from_secs(20));
+    assert!(waiting(&first) > 300 && in_table() == 0, "{} wait, {} in the table", waiting(&first), in_table());
+    first.kill_9();
+
+    let second = node();
+    eventually(Duration::from_secs(10), "what waited is there again", || waiting(&second) > 200);
+    let third = node();
+    let done_by = |node: &Server| {
+        let done = format!("SELECT count(*) FROM executions WHERE worker = '{}' AND finished_at > 0", name(node));
+        sql.run(&done)[0][0].parse::<u64>().unwrap()
+    };
+    eventually(Duration::from_secs(20), "the third node has its part", || done_by(&third) > 50);
+    let verdict = finish(&third, &sink, &known, Arrival::InOrder);
+    eprintln!("the second node did {}, the third {}", done_by(&second), done_by(&third));
+    assert_eq!(verdict.fires, 600, "{verdict:?}");
+}
+
+/// One-offs that are due at the same instant, soon, with a slow target.
+fn one_offs(server: &Server, sink: &Sink, count: usize) -> Vec<Known> {
+    let at_ms = now_ms() + 3_000;
+    let at = Timestamp::from_millis(at_ms).to_string();
+    let job = |n| json!({ "name": format!("once-{n}"), "schedule": { "at": at }, "action": webhook(sink, "/slow") });
+    let jobs: Vec<Value> = (0..count).map(job).collect();
+    let answer = server.post("/v1/jobs:batch", &json!({ "jobs": jobs }));
+    let known = answer["results"].as_array().expect("results").iter().map(|item| {
+        assert_eq!(item["status"], 201, "{item}");
+        let text = |field: &str| item["job"][field].as_str().unwrap().to_owned();
+        let created_at_ms = ms(&item["job"]["created_at"]);
+        Known { id: text("id"), name: text("name"), due: Due::At(at_ms), created_at_ms }
+    });
+    known.collect()
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub fn package_in(folder: &str) -> String {
 impl Catcher {
     /// Whether it needs a database server.
     pub fn needs_postgres(&self) -> bool {
-        self.target.contains("postgres") || self.test.contains("postgres")
+        self.package == "queue" && self.target != "lib" || self.target.contains("postgres") || self.test.contains("postgres")
     }
 }
 
@@ -193,6 +193,12 @@ pub const ZOO: &[Row] = &[
     row("lost-with-its-receiver", "asynq#55", ("queue", "lib"),
         "what was popped for a receiver that is gone is gone too",
         "memory::tests::what_was_laid_down_for_one_who_gave_up_goes_to_the_next_who_wants_it_in_its_order"),
+    row("near-to-nobody", "not seen yet", ("queue", "near"),
+        "what a node kept to itself while it was alone stays there when others come",
+        "others_get_what_was_near_when_they_come"),
+    row("left-to-the-reaper", "not seen yet", ("engine", "lost_messages"),
+        "what a node kept to itself while it was alone waits for the reaper after its crash",
+        "what_a_node_that_was_alone_kept_to_itself_is_published_by_the_next_at_once"),
     row("deliveries-in-the-message", "S14, pipeshub#3037", ENGINE_WORKERS,
         "deliveries are counted in the message, which a crash delivers as it was: poison for ever",
         "an_execution_that_kills_its_workers_is_poison"),
