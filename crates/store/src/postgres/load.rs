@@ -99,18 +99,27 @@ pub(super) async fn load<'b>(
         }
         LockScope::Runs(locks) | LockScope::Jobs(locks) => locks,
     };
-    let allowed = i16::from(Overlap::Allow.code());
-    let sql = include_str!("sql/executions/overlapping.sql");
-    let key: [&(dyn ToSql + Sync); 4] = [&ids.all, &ids.first, &ids.last, &allowed];
     let share = async {
         match scope {
             LockScope::Jobs(locks) => share_jobs(tx, locks).await,
             LockScope::Rows | LockScope::Runs(_) => Ok(()),
         }
     };
-    let (_, overlapping, found) = try_join!(share, tx.query(sql, &key), find(tx, row_locks, &ids, Some(allowed)))?;
-    loading.insert(&found, row_locks)?;
-    let jobs = overlapping.iter().map(|row| Columns::of(row).job_id()).collect::<Done<_>>()?;
+    let jobs = match row_locks {
+        RowLocks::AtWrite => {
+            let (_, found) = try_join!(share, find(tx, row_locks, &ids, None))?;
+            loading.insert_free(&found)?
+        }
+        RowLocks::Now => {
+            let allowed = i16::from(Overlap::Allow.code());
+            let sql = include_str!("sql/executions/overlapping.sql");
+            let key: [&(dyn ToSql + Sync); 4] = [&ids.all, &ids.first, &ids.last, &allowed];
+            let (_, overlapping, found) =
+                try_join!(share, tx.query(sql, &key), find(tx, row_locks, &ids, Some(allowed)))?;
+            loading.insert_locked(&found)?;
+            overlapping.iter().map(|row| Columns::of(row).job_id()).collect::<Done<_>>()?
+        }
+    };
     loading.lock_runs(tx, locks, ids, jobs).await?;
     Ok(loading.set)
 }
@@ -147,18 +156,32 @@ impl Loading<'_> {
 
     async fn lock(&mut self, tx: &Tx<'_>, ids: &Ids) -> Done<()> {
         let found = find(tx, RowLocks::Now, ids, None).await?;
-        self.insert(&found, RowLocks::Now)
+        self.insert_locked(&found)
     }
 
-    fn insert(&mut self, found: &[Row], row_locks: RowLocks) -> Done<()> {
+    fn insert_locked(&mut self, found: &[Row]) -> Done<()> {
         for row in found {
-            let mut record = read(row, &mut self.texts)?;
-            if row_locks == RowLocks::Now || planted(Bug("rows-not-compared")) {
-                record.seen = None;
-            }
+            let record = Record { seen: None, ..read(row, &mut self.texts)? };
             self.set.insert(Box::new(record));
         }
         Ok(())
+    }
+
+    /// Takes rows in that were read without a lock. Those of runs that may not overlap are left out: their jobs, which are
+    /// answered, are locked before them.
+    fn insert_free(&mut self, found: &[Row]) -> Done<BTreeSet<JobId>> {
+        let mut jobs = BTreeSet::new();
+        for row in found {
+            let mut record = read(row, &mut self.texts)?;
+            if planted(Bug("rows-not-compared")) {
+                record.seen = None;
+            }
+            match record.of.overlap {
+                Overlap::Allow => self.set.insert(Box::new(record)),
+                _ => _ = jobs.insert(record.of.job),
+            }
+        }
+        Ok(jobs)
     }
 }
 
