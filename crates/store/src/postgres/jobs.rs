@@ -433,17 +433,45 @@ pub(super) async fn advance(tx: &Tx<'_>, locks: Locks, fences: &[ShardFence], cu
     share_jobs(tx, locks).await?;
     let shards = ShardSet::of(cursors.iter().map(|cursor| shard_of(cursor.job)));
     refuse_lost(&shards::lost(tx, &shards, fences).await?)?;
-    let ids: Vec<Uuid> = column(cursors, |cursor| cursor.job.into());
-    let versions = column(cursors, |cursor| i64::from(cursor.version));
-    let next_fires = column(cursors, |cursor| ms(cursor.cursor.next_fire_at));
-    let fires_left = column(cursors, |cursor| cursor.cursor.fires_left.map(i64::from));
-    let sql = include_str!("sql/cursors/advance.sql");
-    let moved = tx.query(sql, &[&ids, &versions, &next_fires, &fires_left]).await?;
+    let (going, ended): (Vec<&CursorMove>, Vec<&CursorMove>) =
+        cursors.iter().partition(|step| step.cursor.next_fire_at.is_some() || step.cursor.fires_left.is_some());
+    let (moved, gone) = try_join!(move_on(tx, &going), end(tx, &ended))?;
     // Those of superseded versions are elsewhere. The newest come first, as for whoever changes the job.
-    if moved.first().map_or(0, |row| row.get::<_, i64>(0)) < cursors.len() as i64 {
+    if moved + gone < cursors.len() as u64 {
+        let (ids, versions, next_fires, fires_left) = columns_of(cursors.iter());
         let superseded = column(cursors, |cursor| cursor.superseded);
         let sql = include_str!("sql/versions/advance.sql");
         tx.execute(sql, &[&ids, &versions, &next_fires, &fires_left, &superseded]).await?;
     }
     Ok(())
+}
+
+/// Moves the cursors of newest versions; answers how many.
+async fn move_on(tx: &Tx<'_>, steps: &[&CursorMove]) -> Done<u64> {
+    if steps.is_empty() {
+        return Ok(0);
+    }
+    let (ids, versions, next_fires, fires_left) = columns_of(steps.iter().copied());
+    Ok(tx.execute(include_str!("sql/cursors/advance.sql"), &[&ids, &versions, &next_fires, &fires_left]).await?)
+}
+
+/// Deletes the cursors of newest versions that are over; answers how many.
+async fn end(tx: &Tx<'_>, steps: &[&CursorMove]) -> Done<u64> {
+    if steps.is_empty() {
+        return Ok(0);
+    }
+    let (ids, versions, ..) = columns_of(steps.iter().copied());
+    Ok(tx.execute(include_str!("sql/cursors/end.sql"), &[&ids, &versions]).await?)
+}
+
+/// Job, version, next fire, fires left.
+type MoveColumns = (Vec<Uuid>, Vec<i64>, Vec<Option<i64>>, Vec<Option<i64>>);
+
+fn columns_of<'m>(steps: impl Iterator<Item = &'m CursorMove> + Clone) -> MoveColumns {
+    (
+        steps.clone().map(|step| step.job.into()).collect(),
+        steps.clone().map(|step| i64::from(step.version)).collect(),
+        steps.clone().map(|step| ms(step.cursor.next_fire_at)).collect(),
+        steps.map(|step| step.cursor.fires_left.map(i64::from)).collect(),
+    )
 }
