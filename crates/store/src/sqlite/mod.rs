@@ -355,7 +355,8 @@ impl Path for SqliteStore {
     async fn load_due(&self, query: &DueQuery) -> Result<Vec<PlannedJob>> {
         let query = query.clone();
         let rest = self.due.clone();
-        self.readers.run(move |c| due::load(c, &query, &rest)).await
+        let load = rest.begin();
+        self.readers.run(move |c| due::load(c, &query, &rest, load)).await
     }
 
     async fn load_changed(&self, since: ChangeSeq, limit: usize) -> Result<Changes> {
@@ -378,7 +379,13 @@ impl Path for SqliteStore {
         if cursors.is_empty() {
             return Ok(());
         }
-        self.writer.step(Step("advance"), cursors.len(), move |c| jobs::advance(c, &fences, &cursors)).await
+        let rows = cursors.len();
+        let moving = due::Moving::new(&self.due, &cursors);
+        let advance = move |c: &Connection| {
+            let _until_committed = &moving;
+            jobs::advance(c, &fences, &cursors)
+        };
+        self.writer.step(Step("advance"), rows, advance).await
     }
 
     async fn load_waiting(&self, query: &WaitingQuery) -> Result<Vec<Waiting>> {

@@ -1,5 +1,6 @@
 //! What the conformance suite cannot see: the SQL files, the schema, the groups of the writer, the fold of the history.
 
+mod due;
 mod upkeep;
 
 use super::history::{self, Fold};

@@ -255,10 +255,12 @@ where
 
     fn answer(self: Box<Self>, verdict: Result<()>) {
         let missing = || Error::new(Kind::Bug, "a committed command has no answer");
-        let Write { step, done, reply, .. } = *self;
+        let Write { step, work, done, reply, .. } = *self;
         if verdict.is_ok() {
             step.after_commit();
         }
+        // What the work holds may wait for the commit, and must have seen it when the caller hears of it.
+        drop(work);
         // Nobody waits when the caller gave up.
         let _ = reply.send(verdict.and_then(|()| done.ok_or_else(missing)));
     }
