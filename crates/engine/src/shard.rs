@@ -15,7 +15,7 @@ use campanile_model::catch_up::{self, Series};
 use campanile_model::execution::Reason;
 use campanile_model::fault::{Bug, planted};
 use campanile_model::ids::FireKind;
-use campanile_model::job::{Blackout, Cursor, JobState, spread_offset_ms};
+use campanile_model::job::{Blackout, Cursor, Firing, JobState, spread_offset_ms};
 use campanile_model::schedule::Plan;
 use campanile_model::shard::{ShardId, shard_of};
 use campanile_model::store::{CursorMove, Fire, PlannedJob, Skip};
@@ -46,6 +46,8 @@ pub struct Planner {
     /// When the next missed fire of a job that drips may start.
     drips: HashMap<JobId, Timestamp>,
     classes: Interner<Class>,
+    /// The class that was asked for last: jobs that are read together mostly share theirs.
+    last_class: Option<(Arc<Firing>, u32)>,
 }
 
 /// What `due` hands out: write it, then give `moves` back to `committed`.
@@ -90,6 +92,7 @@ impl Planner {
             plans: HashMap::new(),
             drips: HashMap::new(),
             classes: Interner::default(),
+            last_class: None,
         }
     }
 
@@ -140,16 +143,7 @@ impl Planner {
         }
         let Ok(plan) = self.plan(&job.plan) else { return Some(job.id) };
         let offset_ms = spread_offset_ms(job.id, firing.spread_ms) as u32;
-        let class = Class {
-            pool: firing.pool.clone(),
-            policy: firing.catch_up,
-            priority: firing.priority,
-            action: firing.action,
-            target: firing.target.clone(),
-            overlap: firing.overlap,
-            expect: firing.expect,
-            blackouts: firing.blackouts.clone(),
-        };
+        let class = self.class(&job.firing);
         let slot = Slot {
             id: job.id,
             plan,
@@ -164,7 +158,7 @@ impl Planner {
             generation: 0,
             tenant: job.tenant,
             offset_ms,
-            class: self.classes.intern(class),
+            class,
             dirty: false,
             parked: false,
             live: true,
@@ -172,6 +166,25 @@ impl Planner {
         };
         self.insert(slot);
         None
+    }
+
+    /// What jobs with this have in common.
+    fn class(&mut self, firing: &Arc<Firing>) -> u32 {
+        if let Some((_, class)) = self.last_class.as_ref().filter(|(last, _)| Arc::ptr_eq(last, firing)) {
+            return *class;
+        }
+        let class = self.classes.intern(Class {
+            pool: firing.pool.clone(),
+            policy: firing.catch_up,
+            priority: firing.priority,
+            action: firing.action,
+            target: firing.target.clone(),
+            overlap: firing.overlap,
+            expect: firing.expect,
+            blackouts: firing.blackouts.clone(),
+        });
+        self.last_class = Some((firing.clone(), class));
+        class
     }
 
     /// Takes out what a row replaces: the version that it follows, and the same version if that was the newest when it was read. Says

@@ -167,8 +167,7 @@ impl Queue for NearQueue {
                 Entry::Occupied(mut known) => {
                     let known = known.get_mut();
                     known.waiting += depth.waiting;
-                    known.oldest_queued_at =
-                        known.oldest_queued_at.into_iter().chain(depth.oldest_queued_at).min();
+                    known.oldest_queued_at = known.oldest_queued_at.into_iter().chain(depth.oldest_queued_at).min();
                 }
             }
         }

@@ -2,10 +2,10 @@
 
 mod rig;
 
+use campanile_model::ExecutionId;
 use campanile_model::action::{ActionKind, Runner};
 use campanile_model::job::Priority;
 use campanile_model::queue::{Depth, Dispatch, Queue, Receive};
-use campanile_model::ExecutionId;
 use campanile_pg::{Options, Pool};
 use campanile_queue::{NearQueue, TableQueue};
 use campanile_testkit::conformance::queue::{any, batch, dispatch, pulled_batch, worker};

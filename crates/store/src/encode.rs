@@ -1,18 +1,21 @@
 //! How the stores write down what has no column type of its own: schedules, tags, histograms. The same in every store, so that an
 //! installation can be copied from one to another. Whole definitions are in `definition`.
 
+use crate::core::set::IdMap;
 use crate::definition::{decode, decode_firing};
 use campanile_model::job::{Definition, Firing};
 use campanile_model::schedule::Schedule;
 use campanile_model::stats::BUCKETS;
 use campanile_model::time::Timestamp;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Texts that many rows share (plans, pools, configs): each is allocated once per query.
 #[derive(Default)]
 pub(crate) struct Texts {
-    known: HashSet<Arc<str>>,
+    /// By their hash. Of two with the same one, which will not be met, the first is shared.
+    known: IdMap<u64, Arc<str>>,
     /// The ones asked for last: neighbours mostly share theirs.
     last: [Option<Arc<str>>; 4],
     turn: usize,
@@ -24,7 +27,7 @@ pub(crate) struct Texts {
 
 impl Texts {
     /// More different ones than this are not worth remembering.
-    const COUNT_MAX: usize = 1_024;
+    const COUNT_MAX: usize = 4_096;
     /// Longer ones are hardly shared, and cost to hash.
     const BYTES_MAX: usize = 256;
 
@@ -35,12 +38,13 @@ impl Texts {
         if let Some(last) = self.last.iter().flatten().find(|last| ***last == *text) {
             return last.clone();
         }
-        let shared: Arc<str> = match self.known.get(text) {
+        let hash = xxh3_64(text.as_bytes());
+        let shared: Arc<str> = match self.known.get(&hash).filter(|known| ***known == *text) {
             Some(known) => known.clone(),
             None => {
                 let new: Arc<str> = text.into();
                 if self.known.len() < Self::COUNT_MAX {
-                    self.known.insert(new.clone());
+                    self.known.entry(hash).or_insert_with(|| new.clone());
                 }
                 new
             }

@@ -21,6 +21,7 @@ use campanile_model::overlap::Overlap;
 use campanile_model::store::RecordKind;
 use campanile_model::time::Timestamp;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 /// Loads executions, and those that stand in line with them.
@@ -109,13 +110,13 @@ pub(super) fn load_versions(
     jobs: impl IntoIterator<Item = JobId>,
 ) -> Done<()> {
     let mut get = connection.prepare_cached(include_str!("sql/jobs/get_in_force.sql"))?;
+    let jobs = jobs.into_iter();
+    set.newest.reserve(jobs.size_hint().0);
     for job in jobs {
-        if set.newest.contains_key(&job) {
-            continue;
-        }
+        let Entry::Vacant(newest) = set.newest.entry(job) else { continue };
         let mut found = get.query([job.as_bytes()])?;
         if let Some(row) = found.next()? {
-            set.newest.insert(job, in_force(&mut Columns::of(row))?);
+            newest.insert(in_force(&mut Columns::of(row))?);
         }
     }
     load_governing(connection, set)

@@ -55,7 +55,9 @@ pub fn package_in(folder: &str) -> String {
 impl Catcher {
     /// Whether it needs a database server.
     pub fn needs_postgres(&self) -> bool {
-        self.package == "queue" && self.target != "lib" || self.target.contains("postgres") || self.test.contains("postgres")
+        self.package == "queue" && self.target != "lib"
+            || self.target.contains("postgres")
+            || self.test.contains("postgres")
     }
 }
 
