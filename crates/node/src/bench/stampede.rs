@@ -26,19 +26,21 @@ pub async fn run(place: Place, jobs: usize, ahead: u64) -> Result<Report, String
     let mut late: Vec<u64> = starts.iter().map(|start| start.at.ms_since(start.fire_at)).collect();
     late.sort_unstable();
     let last_s = starts.iter().map(|start| start.at.ms_since(second)).max().unwrap_or(0) as f64 / 1e3;
+    // The targets of a million, and of the four millions that the queue once could not hold.
+    let many = jobs > 1_000_000;
     report.row("jobs due in one second", fired_ahead, "", None);
     report.row("registration", jobs as f64 / registered, "jobs/s", None);
     report.row(
         "last start after the second began",
         last_s,
         "s",
-        Some(Target::AtMost(if place.is_shared() { 20.0 } else { 10.0 })),
+        Some(Target::AtMost(if place.is_shared() || many { 20.0 } else { 10.0 })),
     );
     report.row(
         "all durable after the second began",
         durable_s,
         "s",
-        (!place.is_shared()).then_some(Target::AtMost(20.0)),
+        (!place.is_shared()).then_some(Target::AtMost(if many { 30.0 } else { 20.0 })),
     );
     report.row("lateness p50", lab::quantile(&late, 0.5), "ms", None);
     report.row("lateness p99", lab::quantile(&late, 0.99), "ms", None);
