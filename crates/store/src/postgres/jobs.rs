@@ -452,7 +452,7 @@ async fn move_on(tx: &Tx<'_>, steps: &[&CursorMove]) -> Done<u64> {
         return Ok(0);
     }
     let (ids, versions, next_fires, fires_left) = columns_of(steps.iter().copied());
-    Ok(tx.execute(include_str!("sql/cursors/advance.sql"), &[&ids, &versions, &next_fires, &fires_left]).await?)
+    tx.execute(include_str!("sql/cursors/advance.sql"), &[&ids, &versions, &next_fires, &fires_left]).await
 }
 
 /// Deletes the cursors of newest versions that are over; answers how many.
@@ -461,7 +461,7 @@ async fn end(tx: &Tx<'_>, steps: &[&CursorMove]) -> Done<u64> {
         return Ok(0);
     }
     let (ids, versions, ..) = columns_of(steps.iter().copied());
-    Ok(tx.execute(include_str!("sql/cursors/end.sql"), &[&ids, &versions]).await?)
+    tx.execute(include_str!("sql/cursors/end.sql"), &[&ids, &versions]).await
 }
 
 /// Job, version, next fire, fires left.

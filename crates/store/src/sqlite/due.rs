@@ -1,13 +1,16 @@
 //! Due jobs in the order of their cursors, from an index that is not in that order.
 //!
 //! The index has slots of some minutes, and within a slot the order of jobs, so that writing it is cheap (see the
-//! migration). So a *segment* of a slot is read in the order of the index, where neighbours share pages, and sorted. What a page
-//! leaves over is kept for the next one, which mostly follows at once: a slot may hold a million jobs that are due at the
-//! same full hour. The first segment is small, so that what is near is there soon; each further one is twice as large.
+//! migration). To read a page, a slot is read whole and sorted. What the page leaves over is kept for the next one,
+//! which mostly follows at once: a slot may hold a million jobs that are due at the same full hour.
 //!
-//! What is kept must not tell what was true once. New versions of jobs make it worthless (`load_changed` has those). Moves of
-//! cursors are noted here after their commit and before they are answered ([`Moving`]), and a job that was moved is looked at
-//! again when its turn comes.
+//! The slot in which a load begins is read for its cursors alone, from the index; the rows of a page are then looked up one by
+//! one. So is a slot that is too large to be kept otherwise. A slot that is reached in passing is read with its rows, which costs
+//! half as much for each job, since the neighbours of the index are neighbours in the table.
+//!
+//! What is kept must not tell what was true once. New versions of jobs make it worthless (`load_changed` has those). Where only
+//! cursors are kept, a row is read when its turn comes, and passed over if its cursor moved. Where rows are kept, moves of cursors
+//! are noted after their commit and before they are answered ([`Moving`]), and a job that was moved is looked at again.
 
 use super::counters;
 use super::failure::Done;
@@ -22,15 +25,14 @@ use campanile_model::time::Timestamp;
 use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Width of a slot: 2^18 ms. The same number stands in the index and in its queries.
 const SLOT_BITS: u32 = 18;
-/// Jobs in a segment. A job takes some 100 bytes there. (Unit tests have small ones, of which there are many.)
-const SEGMENT_MIN: usize = if cfg!(test) { 8 } else { 32_768 };
-const SEGMENT_MAX: usize = if cfg!(test) { 32 } else { 1_048_576 };
-/// Moves that are remembered. With more of them, what is kept is worthless.
+/// Jobs of a slot that are kept with their rows, at some 100 bytes each. (Unit tests have small ones, of which there are many.)
+const ROWS_MAX: usize = if cfg!(test) { 100 } else { 1_048_576 };
+/// Moves that are remembered. With more of them, rows that are kept are worthless.
 const MOVED_MAX: usize = if cfg!(test) { 16 } else { 65_536 };
 
 /// A place in the order of loading: instant, job.
@@ -44,16 +46,17 @@ pub(super) struct Rest(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    kept: Option<(Asked, Segment)>,
-    /// The number of the newest load.
+    kept: Option<(Asked, Slot)>,
+    /// The number of the newest load, and how many are under way.
     loads: u64,
+    under_way: usize,
     /// Jobs whose cursors were moved, with the newest load of that time.
     moved: HashMap<JobId, u64>,
     /// Moves of loads before this one are forgotten.
     remembers_from: u64,
 }
 
-/// A question that goes on where a segment was left: the same end, and this position, with this newest change of jobs.
+/// A question that goes on where a slot was left: the same end, and this position, with this newest change of jobs.
 #[derive(Copy, Clone, PartialEq, Eq)]
 struct Asked {
     before: i64,
@@ -61,32 +64,50 @@ struct Asked {
     change: u64,
 }
 
-/// Jobs of a slot in the order of loading, last one first.
-struct Segment {
-    jobs: Vec<PlannedJob>,
+/// What is left of a slot.
+struct Slot {
+    left: Left,
     /// Where it ends; the next one begins there.
     end: Position,
     /// The load that read it.
     load: u64,
-    /// How many jobs it could have held.
-    size: usize,
+}
+
+/// Jobs in the order of loading, last one first.
+enum Left {
+    /// Cursors, with the numbers of their rows.
+    Cursors(Vec<(Position, i64)>),
+    Jobs(Vec<PlannedJob>),
+}
+
+/// A load that is under way.
+pub(super) struct Load {
+    rest: Arc<Rest>,
+    number: u64,
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.rest.0.lock().under_way -= 1;
+    }
 }
 
 impl Rest {
     /// Begins a load; to be called before its snapshot is taken. Moves that are committed later are noted for it.
-    pub(super) fn begin(&self) -> u64 {
+    pub(super) fn begin(self: &Arc<Self>) -> Load {
         let mut state = self.0.lock();
         state.loads += 1;
-        state.loads
+        state.under_way += 1;
+        Load { rest: self.clone(), number: state.loads }
     }
 
-    fn take(&self, asked: Asked) -> Option<Segment> {
-        let (for_what, segment) = self.0.lock().kept.take()?;
-        (for_what == asked).then_some(segment)
+    fn take(&self, asked: Asked) -> Option<Slot> {
+        let (for_what, slot) = self.0.lock().kept.take()?;
+        (for_what == asked).then_some(slot)
     }
 
-    fn keep(&self, asked: Asked, segment: Segment) {
-        self.0.lock().kept = Some((asked, segment));
+    fn keep(&self, asked: Asked, slot: Slot) {
+        self.0.lock().kept = Some((asked, slot));
     }
 
     /// Those of these jobs that may have been moved since this load.
@@ -102,6 +123,11 @@ impl Rest {
 
     fn note(&self, jobs: &[JobId]) {
         let mut state = self.0.lock();
+        if state.kept.is_none() && state.under_way == 0 {
+            // Whoever loads from now on sees them moved.
+            state.moved = HashMap::new();
+            return;
+        }
         if state.moved.len() + jobs.len() > MOVED_MAX {
             state.moved.clear();
             state.kept = None;
@@ -131,48 +157,51 @@ impl Drop for Moving {
 }
 
 /// Reads a page of versions that fire, in the order of (next_fire_at, id): active jobs, and what superseded versions still owe.
-pub(super) fn load(connection: &Connection, query: &DueQuery, rest: &Rest, load: u64) -> Done<Vec<PlannedJob>> {
+pub(super) fn load(connection: &Connection, query: &DueQuery, load: &Load) -> Done<Vec<PlannedJob>> {
     let owed = versions::load_due(connection, query)?;
-    let jobs = load_jobs(connection, query, rest, load)?;
+    let jobs = load_jobs(connection, query, load)?;
     Ok(one_page(jobs, owed, query.limit))
 }
 
 /// Reads a page of active jobs, in the order of (next_fire_at, id).
-fn load_jobs(connection: &Connection, query: &DueQuery, rest: &Rest, load: u64) -> Done<Vec<PlannedJob>> {
+fn load_jobs(connection: &Connection, query: &DueQuery, load: &Load) -> Done<Vec<PlannedJob>> {
+    let rest = &load.rest;
     let change = counters::get(connection, counters::CHANGE_SEQ)?;
-    let shards = ShardSet::filter(&query.shards);
     let before = query.before.millis();
     let mut after = query.after.map_or(BEGINNING, |(at, id)| (at.millis(), *id.as_bytes()));
+    let mut page = Page {
+        connection,
+        shards: ShardSet::filter(&query.shards),
+        texts: Texts::default(),
+        jobs: Vec::new(),
+        limit: query.limit,
+    };
     let mut kept = rest.take(Asked { before, after, change });
-    let (mut size, mut room) = (SEGMENT_MIN, Vec::new());
-    let mut page = Vec::with_capacity(query.limit.min(SEGMENT_MIN));
+    // Whoever has just begun to load wants the nearest soon, and may have been told that jobs have changed, for each page anew.
+    let goes_on = kept.is_some();
+    let mut room = goes_on.then(Vec::new);
     loop {
         let next = match kept.take() {
-            Some(segment) => Some(segment),
-            None => read_segment(connection, (after, before), (load, size), std::mem::take(&mut room))?,
+            Some(slot) => Some(slot),
+            None => read_slot(connection, (after, before), load.number, room.take())?,
         };
-        let Some(mut segment) = next else { return Ok(page) };
-        size = (segment.size * 2).min(SEGMENT_MAX);
-        while page.len() < query.limit && !segment.jobs.is_empty() {
-            let from = segment.jobs.len().saturating_sub(query.limit - page.len());
-            let there = page.len();
-            page.extend(segment.jobs.drain(from..).rev());
-            let moved = rest.moved(&page[there..], segment.load);
-            pass_over_moved(connection, &mut page, moved.into_iter().map(|i| there + i))?;
-            if let Some(shards) = &shards {
-                page.retain(|job| shards.has_job(job.id));
+        let Some(mut slot) = next else { return Ok(page.jobs) };
+        while page.jobs.len() < page.limit && !slot.left.is_empty() {
+            match &mut slot.left {
+                Left::Cursors(cursors) => page.look_up(cursors)?,
+                Left::Jobs(jobs) => page.take(jobs, |jobs| rest.moved(jobs, slot.load))?,
             }
         }
-        after = segment.end;
-        if page.len() == query.limit {
+        after = slot.end;
+        if page.jobs.len() == page.limit {
             // The position that the caller will name is that of the last job it got.
-            if let Some(last) = page.last() {
-                rest.keep(Asked { before, after: position(last), change }, segment);
+            if let Some(last) = page.jobs.last() {
+                rest.keep(Asked { before, after: position(last), change }, slot);
             }
-            return Ok(page);
+            return Ok(page.jobs);
         }
         // Fresh memory costs as much as what is read into it.
-        room = segment.jobs;
+        room = goes_on.then(|| slot.left.into_room());
     }
 }
 
@@ -180,51 +209,61 @@ fn position(job: &PlannedJob) -> Position {
     (job.cursor.next_fire_at.map_or(i64::MAX, Timestamp::millis), *job.id.as_bytes())
 }
 
-/// The next jobs after a position whose cursors lie before `before`: `size` of them, or what there is in a slot. The list that
-/// they come in has `room`.
-fn read_segment(
+impl Left {
+    /// The list of jobs, which is empty by now.
+    fn into_room(self) -> Vec<PlannedJob> {
+        match self {
+            Left::Cursors(_) => Vec::new(),
+            Left::Jobs(jobs) => jobs,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Left::Cursors(cursors) => cursors.is_empty(),
+            Left::Jobs(jobs) => jobs.is_empty(),
+        }
+    }
+}
+
+/// The next slot that has cursors between two positions. It is read with its rows if there is `room`, which is an empty list, and
+/// if there are not too many.
+fn read_slot(
     connection: &Connection,
     (after, before): (Position, i64),
-    (load, size): (u64, usize),
-    room: Vec<PlannedJob>,
-) -> Done<Option<Segment>> {
+    load: u64,
+    room: Option<Vec<PlannedJob>>,
+) -> Done<Option<Slot>> {
     let last = (before.saturating_sub(1), END.1);
     // Nothing lies between the last place of an instant and the next instant.
     let from = if after.1 == END.1 { after.0.saturating_add(1) } else { after.0 };
     let mut next_slot = connection.prepare_cached(include_str!("sql/jobs/next_slot.sql"))?;
     let found = next_slot.query_row([from >> SLOT_BITS], |row| row.get::<_, i64>(0)).optional()?;
-    let Some(slot) = found.filter(|&slot| after < last && slot <= last.0 >> SLOT_BITS) else { return Ok(None) };
-    let slot_end = ((slot + 1).saturating_mul(1 << SLOT_BITS).saturating_sub(1), END.1);
+    let Some(number) = found.filter(|&slot| after < last && slot <= last.0 >> SLOT_BITS) else { return Ok(None) };
+    let end = ((number + 1).saturating_mul(1 << SLOT_BITS).saturating_sub(1), END.1).min(last);
     let mut exceeds = connection.prepare_cached(include_str!("sql/jobs/slot_exceeds.sql"))?;
-    let end = match exceeds.exists(params![slot, after.0, after.1, size as i64])? {
-        true => nth(connection, slot, after, size)?.min(last),
-        false => slot_end.min(last),
-    };
-    let jobs = read(connection, slot, (after, end), room)?;
-    Ok(Some(Segment { jobs, end, load, size }))
-}
-
-/// The position of the `n`th cursor of a slot after a position.
-fn nth(connection: &Connection, slot: i64, after: Position, n: usize) -> Done<Position> {
-    let mut load = connection.prepare_cached(include_str!("sql/jobs/load_slot_keys.sql"))?;
-    let mut found = load.query(params![slot, after.0, after.1])?;
-    // The first n of them, the last one on top.
-    let mut first: BinaryHeap<Position> = BinaryHeap::with_capacity(n + 1);
-    while let Some(row) = found.next()? {
-        let position = (row.get(0)?, row.get(1)?);
-        if first.len() < n {
-            first.push(position);
-        } else if let Some(mut last) = first.peek_mut()
-            && position < *last
-        {
-            *last = position;
+    let left = match room {
+        Some(room) if !exceeds.exists(params![number, after.0, after.1, ROWS_MAX as i64])? => {
+            Left::Jobs(read_jobs(connection, number, (after, end), room)?)
         }
-    }
-    Ok(first.peek().copied().unwrap_or(END))
+        _ => Left::Cursors(read_cursors(connection, number, (after, end))?),
+    };
+    Ok(Some(Slot { left, end, load }))
 }
 
-/// The active jobs of a slot after one position and up to another, last one first, in a list that was empty.
-fn read(
+fn read_cursors(connection: &Connection, slot: i64, (after, end): (Position, Position)) -> Done<Vec<(Position, i64)>> {
+    let mut load = connection.prepare_cached(include_str!("sql/jobs/load_slot_cursors.sql"))?;
+    let mut found = load.query(params![slot, after.0, after.1, end.0, end.1])?;
+    let mut cursors: Vec<(Position, i64)> = Vec::new();
+    while let Some(row) = found.next()? {
+        cursors.push(((row.get(0)?, row.get(1)?), row.get(2)?));
+    }
+    // As a number an id is compared in place; as bytes, by a call.
+    cursors.sort_unstable_by_key(|&((at, id), _)| Reverse((at, u128::from_be_bytes(id))));
+    Ok(cursors)
+}
+
+fn read_jobs(
     connection: &Connection,
     slot: i64,
     (after, end): (Position, Position),
@@ -236,34 +275,68 @@ fn read(
     while let Some(row) = found.next()? {
         jobs.push(rows::planned(&mut Columns::of(row), &mut texts)?);
     }
-    // As a number an id is compared in place; as bytes, by a call.
     jobs.sort_unstable_by_key(|job| Reverse((job.cursor.next_fire_at, u128::from_be_bytes(*job.id.as_bytes()))));
     Ok(jobs)
 }
 
-/// Takes those out of a page that were moved and are not as they were read.
-fn pass_over_moved(
-    connection: &Connection,
-    page: &mut Vec<PlannedJob>,
-    moved: impl ExactSizeIterator<Item = usize>,
-) -> Done<()> {
-    if moved.len() == 0 {
-        return Ok(());
-    }
-    let mut is_due = connection.prepare_cached(include_str!("sql/jobs/is_due.sql"))?;
-    let mut gone = Vec::new();
-    for i in moved {
-        let job = &page[i];
-        let key = params![job.id.as_bytes(), JobState::Active.code(), job.version, position(job).0];
-        if !is_due.exists(key)? {
-            gone.push(i);
+/// A page in the making.
+struct Page<'c> {
+    connection: &'c Connection,
+    shards: Option<ShardSet>,
+    texts: Texts,
+    jobs: Vec<PlannedJob>,
+    limit: usize,
+}
+
+impl Page<'_> {
+    /// Fills itself with the rows of these cursors that are still as the slot told.
+    fn look_up(&mut self, cursors: &mut Vec<(Position, i64)>) -> Done<()> {
+        let from = cursors.len().saturating_sub(self.limit - self.jobs.len());
+        let mut chunk: Vec<(Position, i64)> = cursors.drain(from..).rev().collect();
+        if let Some(shards) = &self.shards {
+            chunk.retain(|&((_, id), _)| shards.has_job(JobId::from_bytes(id)));
         }
+        let mut get = self.connection.prepare_cached(include_str!("sql/jobs/get_planned.sql"))?;
+        // Read in the order of the table, where neighbours share pages, and laid down in that of the chunk.
+        let mut order: Vec<(i64, usize)> = chunk.iter().enumerate().map(|(i, &(_, row))| (row, i)).collect();
+        order.sort_unstable();
+        let mut read: Vec<Option<PlannedJob>> = Vec::new();
+        read.resize_with(chunk.len(), || None);
+        for (row, i) in order {
+            let ((at, id), _) = chunk[i];
+            let mut found = get.query(params![row, JobState::Active.code(), id, at])?;
+            if let Some(row) = found.next()? {
+                read[i] = Some(rows::planned(&mut Columns::of(row), &mut self.texts)?);
+            }
+        }
+        self.jobs.extend(read.into_iter().flatten());
+        Ok(())
     }
-    let mut gone = gone.into_iter().peekable();
-    let mut at = 0;
-    page.retain(|_| {
-        at += 1;
-        gone.next_if_eq(&(at - 1)).is_none()
-    });
-    Ok(())
+
+    /// Fills itself with these jobs, but for those of `moved` that are not as they were read.
+    fn take(&mut self, jobs: &mut Vec<PlannedJob>, moved: impl FnOnce(&[PlannedJob]) -> Vec<usize>) -> Done<()> {
+        let (from, there) = (jobs.len().saturating_sub(self.limit - self.jobs.len()), self.jobs.len());
+        self.jobs.extend(jobs.drain(from..).rev());
+        let moved = moved(&self.jobs[there..]);
+        if !moved.is_empty() {
+            let mut is_due = self.connection.prepare_cached(include_str!("sql/jobs/is_due.sql"))?;
+            let mut gone = Vec::new();
+            for i in moved.into_iter().map(|i| there + i) {
+                let job = &self.jobs[i];
+                let key = params![job.id.as_bytes(), JobState::Active.code(), job.version, position(job).0];
+                if !is_due.exists(key)? {
+                    gone.push(i);
+                }
+            }
+            let (mut at, mut gone) = (0, gone.into_iter().peekable());
+            self.jobs.retain(|_| {
+                at += 1;
+                gone.next_if_eq(&(at - 1)).is_none()
+            });
+        }
+        if let Some(shards) = &self.shards {
+            self.jobs.retain(|job| shards.has_job(job.id));
+        }
+        Ok(())
+    }
 }

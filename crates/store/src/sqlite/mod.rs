@@ -354,9 +354,8 @@ impl Path for SqliteStore {
 
     async fn load_due(&self, query: &DueQuery) -> Result<Vec<PlannedJob>> {
         let query = query.clone();
-        let rest = self.due.clone();
-        let load = rest.begin();
-        self.readers.run(move |c| due::load(c, &query, &rest, load)).await
+        let load = self.due.begin();
+        self.readers.run(move |c| due::load(c, &query, &load)).await
     }
 
     async fn load_changed(&self, since: ChangeSeq, limit: usize) -> Result<Changes> {

@@ -1,5 +1,0 @@
--- caller: load_due: the cursors of a slot after a position
--- guard: none: reads
--- index: jobs_due
-SELECT next_fire_at, id FROM jobs
-WHERE next_fire_at IS NOT NULL AND next_fire_at >> 18 = ?1 AND (next_fire_at, id) > (?2, ?3)
