@@ -149,7 +149,7 @@ impl Case {
             Ok(mut server) => {
                 let script = Script::start(server.url(), &sink, &slow);
                 let creator = Creator::start_slow(vec![server.url().to_owned()], sink.clone(), 1, PAUSE_MS);
-                if self.point.starts_with("cluster.release") || self.point.starts_with("cluster.bury") {
+                if self.needs_another() {
                     helper = Some(site.start(&[]).expect("a second node starts"));
                 }
                 if self.point.starts_with("cluster.bury") {
@@ -184,6 +184,12 @@ impl Case {
         assert!(verdict.fires > 5 && created.known.len() > 2, "{}: nothing happened: {verdict:?}", self.point);
         self.judge(&server, &sink, &done);
         drop(helper);
+    }
+
+    /// Whether a node comes by this point only when it is not alone. One that is keeps what waits to itself.
+    fn needs_another(&self) -> bool {
+        let with_others = ["cluster.release", "cluster.bury"].iter().any(|start| self.point.starts_with(start));
+        with_others || (self.backend == Backend::Postgres && self.point.starts_with("queue."))
     }
 
     /// The process ended by this point, and by nothing else.
