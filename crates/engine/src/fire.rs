@@ -542,11 +542,19 @@ fn ask(ctx: &Context) -> BoxFuture<'static, Result<Option<Assignment>>> {
 
 /// Hands over everything of these shards that waits: pending executions that an earlier owner made, and backoffs. What has
 /// been overdue for long is left to the reaper, if the queue keeps what that owner published: most of it is there. Unless nothing
-/// is there at all: then there was little, or it was kept in mind by a node that was alone. What is fired from now on is
+/// is there at all: then there was little, or it was kept in mind by a node that was alone, or the database crashed, which the
+/// table does not outlive. What is fired from now on is
 /// dispatched by whoever fires it.
 async fn load_waiting(ctx: Context, dispatcher: Dispatcher, shards: Vec<ShardId>, opened_at: Timestamp) {
     let recent = opened_at.saturating_add_ms(-OVERDUE_MS);
-    let is_kept = ctx.queue.outlives() && (planted(Bug("left-to-the-reaper")) || !is_empty(&ctx).await);
+    let is_empty = match is_empty(&ctx).await {
+        Ok(is_empty) => is_empty && !planted(Bug("left-to-the-reaper")),
+        Err(error) => {
+            tracing::error!(%error, "cannot see what waits in the queue; the reaper finds what is overdue");
+            false
+        }
+    };
+    let is_kept = ctx.queue.outlives() && !is_empty;
     let mut after = is_kept.then_some((recent, ExecutionId::from_bytes([0; 16])));
     loop {
         let (shards, limit) = (shards.clone(), limits::LOAD_ROWS_MAX);
@@ -585,10 +593,14 @@ async fn queue_has_room(ctx: &Context) -> bool {
     depth.is_ok_and(|depth| depth.waiting < limits::QUEUE_ITEMS_MAX)
 }
 
-/// Whether nothing waits in the queue; not, if it does not say.
-async fn is_empty(ctx: &Context) -> bool {
-    let (nodes, workers) = (ctx.queue.depth(Runner::Node).await, ctx.queue.depth(Runner::Worker).await);
-    [nodes, workers].into_iter().all(|depth| depth.is_ok_and(|depth| depth.waiting == 0))
+/// Whether nothing waits in the queue.
+async fn is_empty(ctx: &Context) -> Result<bool> {
+    for runner in [Runner::Node, Runner::Worker] {
+        if persist(ctx, "see what waits in the queue", || ctx.queue.depth(runner)).await?.waiting > 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// The future in `slot`, or one that never ends.

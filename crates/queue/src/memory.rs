@@ -35,6 +35,7 @@ use campanile_model::fault::{self, Bug, Point, planted};
 use campanile_model::queue::{Depth, Dispatch, PoolDepth, Queue, Receive};
 use campanile_model::{Error, ExecutionId, Kind, Result, limits};
 use parking_lot::Mutex;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// A queue inside the process.
@@ -102,15 +103,32 @@ impl MemoryQueue {
         Depth { waiting: side.waiting(), taken: side.taken() }
     }
 
-    /// Whether nothing waits.
-    pub(crate) fn is_empty(&self) -> bool {
-        let mut state = self.state.lock();
-        RUNNERS.into_iter().all(|runner| state.side(runner).waiting() == 0)
-    }
-
     /// That many of the taken ones were decided, or come back.
     pub(crate) fn settle(&self, runner: Runner, count: usize) {
         self.state.lock().side(runner).settle(count);
+    }
+
+    /// The same, of those that were taken here; answers how many these were.
+    pub(crate) fn settle_own(&self, runner: Runner, count: usize) -> usize {
+        let mut state = self.state.lock();
+        let own = state.side(runner).taken().min(count);
+        state.side(runner).settle(own);
+        own
+    }
+
+    /// Strikes out what waits here: a look at all that waits, a pool at a time, so that nobody else waits for long.
+    pub(crate) fn strike_out(&self, executions: &mut HashSet<ExecutionId>) {
+        for runner in RUNNERS {
+            let names: Vec<Arc<str>> =
+                self.state.lock().side(runner).pools().map(|(name, _)| Arc::clone(name)).collect();
+            for name in names {
+                let mut state = self.state.lock();
+                let pool = state.side(runner).pools().find(|(pool, _)| **pool == name);
+                pool.into_iter()
+                    .flat_map(|(_, pool)| pool.items())
+                    .for_each(|item| _ = executions.remove(&item.execution));
+            }
+        }
     }
 }
 

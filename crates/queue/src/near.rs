@@ -28,8 +28,8 @@ use campanile_model::fault::{Bug, planted};
 use campanile_model::queue::{Depth, Dispatch, PoolDepth, Queue, Receive};
 use campanile_model::{ExecutionId, Result};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -59,6 +59,18 @@ struct State {
     is_alone: bool,
     /// What is published is kept near. Only while alone.
     is_near: bool,
+    /// Writes to the table: how many are under way, and how many have begun. The table is not known to be empty while there are any.
+    writing: usize,
+    writes: u64,
+}
+
+/// A write to the table that is under way.
+struct Writing<'q>(&'q Shared);
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().writing -= 1;
+    }
 }
 
 impl NearQueue {
@@ -81,13 +93,14 @@ impl Drop for NearQueue {
 impl Queue for NearQueue {
     async fn publish(&self, batch: Vec<Dispatch>) -> Result<()> {
         self.shared.choose().await?;
-        {
+        let _writing = {
             // Locked while it is put: whoever says that others have come finds it there.
-            let state = self.shared.state.lock();
+            let mut state = self.shared.state.lock();
             if state.is_near {
                 return self.shared.near.put(batch);
             }
-        }
+            self.shared.write(&mut state)
+        };
         self.shared.table.publish(batch).await
     }
 
@@ -108,15 +121,15 @@ impl Queue for NearQueue {
     async fn release(&self, batch: Vec<Dispatch>) -> Result<()> {
         let counts = counts_of(&batch);
         let far = {
-            let state = self.shared.state.lock();
+            let mut state = self.shared.state.lock();
             if state.is_near {
                 self.shared.near.put_in_front(batch);
                 None
             } else {
-                Some(batch)
+                Some((batch, self.shared.write(&mut state)))
             }
         };
-        if let Some(far) = far {
+        if let Some((far, _writing)) = far {
             self.shared.table.put_in_front(far).await?;
         }
         RUNNERS.into_iter().zip(counts).for_each(|(runner, count)| self.shared.settle(runner, count));
@@ -146,11 +159,12 @@ impl Queue for NearQueue {
     }
 
     async fn missing(&self, executions: &[ExecutionId]) -> Result<Vec<ExecutionId>> {
-        // Nobody can say which of them are near. Nothing that is gets lost.
-        if self.shared.is_near() || !self.shared.near.is_empty() {
+        let mut missing: HashSet<ExecutionId> = executions.iter().copied().collect();
+        self.shared.near.strike_out(&mut missing);
+        if missing.is_empty() {
             return Ok(Vec::new());
         }
-        self.shared.table.missing(executions).await
+        self.shared.table.missing(&missing.into_iter().collect::<Vec<_>>()).await
     }
 
     async fn pools(&self) -> Result<Vec<PoolDepth>> {
@@ -182,24 +196,31 @@ impl Shared {
 
     /// Keeps near what is published from now on, if this node is alone and the table is empty.
     async fn choose(&self) -> Result<()> {
-        {
+        let writes = {
             let state = self.state.lock();
-            if !state.is_alone || state.is_near {
+            if !state.is_alone || state.is_near || state.writing > 0 {
                 return Ok(());
             }
-        }
+            state.writes
+        };
         if self.table.is_empty().await? {
             let mut state = self.state.lock();
-            state.is_near = state.is_alone;
+            state.is_near = state.is_alone && state.writes == writes;
         }
         Ok(())
+    }
+
+    /// Begins a write to the table.
+    fn write<'q>(&'q self, state: &mut State) -> Writing<'q> {
+        state.writing += 1;
+        state.writes += 1;
+        Writing(self)
     }
 
     /// That many of the taken ones were decided, or come back. Where they came from is not known any more; those that
     /// were near are counted first.
     fn settle(&self, runner: Runner, count: usize) {
-        let near = self.near.fill(runner).taken.min(count);
-        self.near.settle(runner, near);
+        let near = self.near.settle_own(runner, count);
         self.table.settle(runner, count - near);
     }
 }

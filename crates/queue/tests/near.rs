@@ -58,7 +58,9 @@ async fn a_node_that_is_alone_puts_nothing_into_the_table() {
     let taken = receive(&queue, any(40)).await;
     queue.release(taken).await.unwrap();
     assert_eq!((rows(&options).await, queue.depth(Runner::Node).await.unwrap()), (0, Depth { waiting: 100, taken: 0 }));
-    assert!(queue.missing(&[items[99].execution]).await.unwrap().is_empty(), "nothing that is near is lost");
+    let nobody = ExecutionId::from_bytes([9; 16]);
+    let missing = queue.missing(&[items[99].execution, nobody, items[0].execution]).await.unwrap();
+    assert_eq!(missing, [nobody], "what is near is not lost, and what is nowhere is");
     assert_eq!(ids(&receive(&queue, any(100)).await), ids(&items));
 }
 

@@ -29,6 +29,11 @@ impl Lane {
         self.lines.values().filter_map(|line| line.front()?.queued_at).min()
     }
 
+    /// All that waits, in no particular order.
+    pub fn items(&self) -> impl Iterator<Item = &Dispatch> {
+        self.lines.values().flat_map(|line| line.chunks.iter().flatten())
+    }
+
     pub fn put(&mut self, item: Dispatch, end: End) {
         let line = self.lines.entry(item.tenant).or_default();
         if line.chunks.is_empty() {

@@ -28,6 +28,11 @@ impl Pool {
         lanes.filter_map(|(_, lane)| lane.oldest_queued_at()).min()
     }
 
+    /// All that waits, in no particular order.
+    pub fn items(&self) -> impl Iterator<Item = &Dispatch> {
+        self.levels.iter().flat_map(Turns::iter).flat_map(|(_, lane)| lane.items())
+    }
+
     /// Whether anything waits that is wanted.
     pub fn has(&self, want: &Want) -> bool {
         want.is_any_of(&self.levels)
