@@ -79,17 +79,25 @@ fn ended(granted: &Granted, event: Event, message: &str) -> Completion {
 /// Changes an execution, and does not commit it yet.
 async fn change_under(client: &Client, id: ExecutionId, change: &str) {
     client.batch_execute("BEGIN").await.unwrap();
+    write(client, id, change).await;
+}
+
+async fn write(client: &Client, id: ExecutionId, change: &str) {
     let sql = format!("UPDATE executions SET {change} WHERE id = $1");
     assert_eq!(client.execute(&sql, &[&Uuid::from(id)]).await.unwrap(), 1);
 }
 
 /// Commits once somebody waits for it, who had read the row before.
 async fn commit_when_waited_for(client: &Client) {
+    wait_until_waited_for(client).await;
+    client.batch_execute("COMMIT").await.unwrap();
+}
+
+async fn wait_until_waited_for(client: &Client) {
     let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))";
     while client.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    client.batch_execute("COMMIT").await.unwrap();
 }
 
 /// Claims and ends of attempts lock no row before they write it. What somebody else has written in between is judged again,
@@ -118,6 +126,37 @@ async fn what_changes_between_reading_and_writing_is_judged_again() {
     let (completed, ()) = tokio::join!(store.complete(ends), commit_when_waited_for(&client));
     // Whoever was asked to stop is not tried again.
     assert_eq!(completed.unwrap().verdicts, [Applied::Done, Applied::Stale { state: State::Running }]);
+}
+
+/// A batch that several statements write locks its rows in the order of their ids all the same: whoever has the first of them finds
+/// the others free.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_batch_of_several_kinds_of_changes_locks_its_rows_in_order() {
+    let schema = Schema::new();
+    let target = Target::new(&schema.options()).unwrap();
+    let clock = ManualClock::new(g::START);
+    let node = PostgresStore::open_with_clock(&schema.options(), Some(Arc::new(clock.clone()))).await.unwrap();
+    let store = Fixture::new(Arc::new(node), clock, schema);
+    let jobs = [1, 2].map(|n| g::job_with(n, |d| d.action.kind = ActionKind::Worker));
+    let ids = fired(&store, &jobs, 2).await;
+    // The first one is discarded, the last one starts: written by another statement, and before it.
+    store.change(&jobs[0], g::at(1), g::Change::Delete).await;
+    let (first, last) = (ids[0], ids[3]);
+    assert!(first < last);
+    let (client, connection) = target.connect().await.unwrap();
+    tokio::spawn(connection);
+
+    change_under(&client, first, "note = 'changed'").await;
+    // Sooner than the server would look for cycles.
+    client.batch_execute("SET LOCAL lock_timeout = '300ms'").await.unwrap();
+    let others = async {
+        wait_until_waited_for(&client).await;
+        write(&client, last, "note = 'changed'").await;
+        client.batch_execute("COMMIT").await.unwrap();
+    };
+    let (claimed, ()) = tokio::join!(store.claim(vec![g::claim(last, 0, LATE), g::claim(first, 0, LATE)]), others);
+    let claimed = claimed.unwrap().verdicts;
+    assert!(matches!(claimed[..], [Claimed::Granted(_), Claimed::Discarded(_)]), "{claimed:?}");
 }
 
 /// Whatever the policy, and whoever claims, completes and cancels: one run at a time, and nobody waits for ever.

@@ -1,4 +1,4 @@
-//! Loading a working set: everything a batch is about is locked and read at its start. What is judged by it is in
+//! Loading a working set: everything a batch is about is read at its start, and most of it locked. What is judged by it is in
 //! `core`, and how it is written in `write`.
 //!
 //! # The order of locks
@@ -11,8 +11,9 @@
 //!
 //! A claim or an end of attempts reads its rows without locking them, and writes them if nobody has written them since
 //! (`RowLocks::AtWrite`). Nearly always nobody has, since an execution has one message and one runner; otherwise the batch is
-//! done again with locks. Its rows are then locked after limits and watches: where a cancel has the row and wants one of
-//! these, PostgreSQL ends one of the two as well.
+//! done again with locks. So are rows beside runs that may not overlap, since those are locked after rows; and where several
+//! statements write what was read so, its rows are locked first, in the order of their ids (`write::lock_free`). That is after
+//! limits and watches: where a cancel has the row and wants one of these, PostgreSQL ends one of the two as well.
 
 use super::Locks;
 use super::rows::{self, Columns, Texts};
@@ -82,7 +83,7 @@ pub(super) fn job_ids(jobs: impl IntoIterator<Item = JobId>) -> Vec<Uuid> {
     all
 }
 
-/// Locks and reads executions, and those that stand in line with them.
+/// Reads executions, with their locks where `row_locks` says so, and those that stand in line with them.
 pub(super) async fn load<'b>(
     tx: &Tx<'_>,
     scope: LockScope,
@@ -105,13 +106,18 @@ pub(super) async fn load<'b>(
             LockScope::Rows | LockScope::Runs(_) => Ok(()),
         }
     };
+    let allowed = i16::from(Overlap::Allow.code());
     let jobs = match row_locks {
         RowLocks::AtWrite => {
             let (_, found) = try_join!(share, find(tx, row_locks, &ids, None))?;
-            loading.insert_free(&found)?
+            let jobs = loading.insert_free(&found)?;
+            if !jobs.is_empty() {
+                // Rows are locked before runs, as by everybody.
+                loading.insert_locked(&find(tx, RowLocks::Now, &ids, Some(allowed)).await?)?;
+            }
+            jobs
         }
         RowLocks::Now => {
-            let allowed = i16::from(Overlap::Allow.code());
             let sql = include_str!("sql/executions/overlapping.sql");
             let key: [&(dyn ToSql + Sync); 4] = [&ids.all, &ids.first, &ids.last, &allowed];
             let (_, overlapping, found) =

@@ -1,11 +1,10 @@
 //! The store in PostgreSQL: any number of nodes write side by side, and every acknowledged write is on the server's disk.
 //!
 //! # How a write works
-//! In one transaction: what the batch is about is locked and read (by one statement each, in the order of ids), judged in
-//! memory in the order of the batch (`crate::core`), and what changed is written back (by one statement per table). So a batch
-//! costs a handful of round trips however large it is, and two batches that touch the same rows wait for each other and
-//! never for a cycle: jobs whose runs must not overlap are locked first, by an advisory lock each, in their order; then
-//! rows, in the order of their ids; then groups and counters.
+//! In one transaction: what the batch is about is read, judged in memory in the order of the batch (`crate::core`), and what changed
+//! is written back (by one statement per table). So a batch costs a handful of round trips however large it is. Most verbs lock
+//! what they read; claims and ends of attempts lock nearly nothing, and compare when they write. In which order locks are
+//! taken, and which cycles are left to PostgreSQL, is in `load`.
 //!
 //! # Crash story
 //! A commit is answered when its log is on disk. Where the connection is lost before the answer, the server is asked by the

@@ -1,4 +1,4 @@
-//! Writing a working set back: what a batch has changed, by one statement per table.
+//! Writing a working set back: what a batch has changed, by one statement per table, and per shape of change.
 
 use super::effects;
 use super::progress;
@@ -27,6 +27,7 @@ pub(super) async fn write_set(tx: &Tx<'_>, mut set: WorkingSet<'_>) -> Done<Vec<
     let changed = set.changed();
     let of = |shape| changed.iter().copied().filter(|r| r.changed == Some(shape)).collect::<Vec<&Record>>();
     let tenant = |id: &ExecutionId| i64::from(set.tenant(*id));
+    lock_free(tx, &changed).await?;
     try_join!(
         write_started(tx, of(Shape::Started)),
         write_ended(tx, of(Shape::Ended)),
@@ -42,6 +43,22 @@ pub(super) async fn write_set(tx: &Tx<'_>, mut set: WorkingSet<'_>) -> Done<Vec<
     // Groups come last: whoever has one waits for nothing else.
     effects::write_groups(tx, &set.effects).await?;
     Ok(ready)
+}
+
+/// Locks rows that were read without a lock, where several statements write them: each would lock its own in the order of their
+/// ids, and not all of them in one order, so that two batches could wait for each other.
+async fn lock_free(tx: &Tx<'_>, changed: &[&Record]) -> Done<()> {
+    let is_free = |record: &&Record| record.seen.is_some();
+    let first = changed.iter().find(|record| is_free(record)).and_then(|record| record.changed);
+    if changed.iter().all(|record| record.changed.is_none() || record.changed == first || !is_free(record)) {
+        return Ok(());
+    }
+    let free: Vec<&Record> =
+        changed.iter().copied().filter(|record| record.changed.is_some() && is_free(record)).collect();
+    let Some((first, last)) = bounds(&free) else { return Ok(()) };
+    let (ids, seen) = (column(&free, |r| Uuid::from(r.of.id)), column(&free, |r| r.seen));
+    let rows = tx.query(include_str!("sql/executions/lock_seen.sql"), &[&first, &last, &ids, &seen]).await?;
+    expect(rows.first().map_or(0, |row| row.get::<_, i64>(0)) as u64, &free)
 }
 
 /// Writes who came and who left.

@@ -1,5 +1,5 @@
 -- caller: complete, of an attempt that another one follows; replay, of the newest: what is there stays
--- guard: the rows of their executions are locked
+-- guard: the rows of their executions are locked, or written by this transaction if nobody has changed them
 -- index: PRIMARY KEY
 INSERT INTO attempts (execution_id, fence, tenant, attempt, worker, started_at, finished_at, outcome, error_kind, error_message)
 SELECT *
