@@ -4,13 +4,14 @@
 //! migration). To read a page, a slot is read whole and sorted. What the page leaves over is kept for the next one,
 //! which mostly follows at once: a slot may hold a million jobs that are due at the same full hour.
 //!
-//! The slot in which a load begins is read for its cursors alone, from the index; the rows of a page are then looked up one by
-//! one. So is a slot that is too large to be kept otherwise. A slot that is reached in passing is read with its rows, which costs
-//! half as much for each job, since the neighbours of the index are neighbours in the table.
+//! A slot is read for its cursors alone, from the index, by whoever begins to load, and if it is too large to be kept otherwise; the
+//! rows of a page are then looked up one by one. A slot that is reached by a page that goes on is read with its rows, which costs half
+//! as much for each job, since the neighbours of the index are neighbours in the table.
 //!
 //! What is kept must not tell what was true once. New versions of jobs make it worthless (`load_changed` has those). Where only
 //! cursors are kept, a row is read when its turn comes, and passed over if its cursor moved. Where rows are kept, moves of cursors
-//! are noted after their commit and before they are answered ([`Moving`]), and a job that was moved is looked at again.
+//! are noted after their commit and before they are answered ([`Moving`]), and a job that was moved is looked at again. One that was
+//! moved to a later place in the slot is not seen there: whoever moves a cursor knows the job, and keeps it if it fires soon.
 
 use super::counters;
 use super::failure::Done;
@@ -30,7 +31,8 @@ use std::sync::Arc;
 
 /// Width of a slot: 2^18 ms. The same number stands in the index and in its queries.
 const SLOT_BITS: u32 = 18;
-/// Jobs of a slot that are kept with their rows, at some 100 bytes each. (Unit tests have small ones, of which there are many.)
+/// Jobs of a slot that are kept with their rows, at some 100 bytes each, and more where jobs do not share their texts. (In unit
+/// tests slots are small.)
 const ROWS_MAX: usize = if cfg!(test) { 100 } else { 1_048_576 };
 /// Moves that are remembered. With more of them, rows that are kept are worthless.
 const MOVED_MAX: usize = if cfg!(test) { 16 } else { 65_536 };
@@ -102,8 +104,13 @@ impl Rest {
     }
 
     fn take(&self, asked: Asked) -> Option<Slot> {
-        let (for_what, slot) = self.0.lock().kept.take()?;
-        (for_what == asked).then_some(slot)
+        let (kept, remembers_from) = {
+            let mut state = self.0.lock();
+            (state.kept.take(), state.remembers_from)
+        };
+        let (for_what, slot) = kept?;
+        let is_worthless = matches!(slot.left, Left::Jobs(_)) && slot.load < remembers_from;
+        (for_what == asked && !is_worthless).then_some(slot)
     }
 
     fn keep(&self, asked: Asked, slot: Slot) {
@@ -130,7 +137,6 @@ impl Rest {
         }
         if state.moved.len() + jobs.len() > MOVED_MAX {
             state.moved.clear();
-            state.kept = None;
             state.remembers_from = state.loads + 1;
         }
         let load = state.loads;
@@ -338,5 +344,69 @@ impl Page<'_> {
             self.jobs.retain(|job| shards.has_job(job.id));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use campanile_testkit::generate as g;
+
+    const ASKED: Asked = Asked { before: 100, after: BEGINNING, change: 1 };
+
+    fn planned(n: u64) -> PlannedJob {
+        let job = g::job(n);
+        PlannedJob {
+            id: job.id,
+            tenant: job.tenant,
+            version: job.version,
+            state: job.state,
+            ended_at: None,
+            cursor: job.cursor,
+            plan: job.plan.clone(),
+            firing: job.firing().into(),
+        }
+    }
+
+    fn slot(load: u64) -> Slot {
+        Slot { left: Left::Jobs(vec![planned(1), planned(2)]), end: END, load }
+    }
+
+    #[test]
+    fn a_move_counts_for_the_loads_that_may_not_have_seen_it() {
+        let rest = Arc::new(Rest::default());
+        let jobs = [planned(1), planned(2)];
+        rest.note(&[jobs[0].id]);
+        assert!(rest.0.lock().moved.is_empty(), "nobody loads, and nothing is kept");
+        let first = rest.begin();
+        rest.note(&[jobs[1].id]);
+        assert_eq!(rest.moved(&jobs, first.number), [1]);
+        let second = rest.begin();
+        assert!(rest.moved(&jobs, second.number).is_empty(), "it was noted before the second began");
+        rest.keep(ASKED, slot(second.number));
+        let number = second.number;
+        drop((first, second));
+        rest.note(&[jobs[0].id]);
+        assert_eq!(rest.moved(&jobs, number), [0], "what is kept is told of moves, too");
+        assert!(rest.take(Asked { change: 2, ..ASKED }).is_none());
+        rest.note(&[jobs[1].id]);
+        assert!(rest.0.lock().moved.is_empty(), "nothing is kept any more");
+    }
+
+    #[test]
+    fn with_too_many_moves_rows_that_were_read_before_are_worthless() {
+        let rest = Arc::new(Rest::default());
+        let jobs = [planned(1), planned(2)];
+        let load = rest.begin();
+        let many: Vec<JobId> = (10..=10 + MOVED_MAX as u64).map(|n| planned(n).id).collect();
+        rest.note(&many[1..]);
+        rest.note(&many[..1]);
+        assert_eq!(rest.moved(&jobs, load.number), [0, 1], "any of them may have been moved");
+        rest.keep(ASKED, slot(load.number));
+        assert!(rest.take(ASKED).is_none());
+        let next = rest.begin();
+        assert!(rest.moved(&jobs, next.number).is_empty());
+        rest.keep(ASKED, slot(next.number));
+        assert!(rest.take(ASKED).is_some());
     }
 }

