@@ -134,9 +134,12 @@ fn any_file_is_read_or_refused() {
         match load(Some(path.clone()), Vec::new()) {
             Ok(loaded) => {
                 let shown = loaded.rows().filter(|(.., origin)| *origin != Origin::Default);
-                // A list is shown with brackets, and typed without.
-                let typed = |value: String| value.trim_start_matches('[').trim_end_matches(']').to_owned();
-                let flags: Vec<_> = shown.map(|(setting, value, _)| (setting.key, typed(value))).collect();
+                // A list is shown with brackets, and typed without. A text may have some of its own.
+                let typed = |key: &str, value: String| match key {
+                    "actions.ports" => value.trim_start_matches('[').trim_end_matches(']').to_owned(),
+                    _ => value,
+                };
+                let flags: Vec<_> = shown.map(|(setting, value, _)| (setting.key, typed(setting.key, value))).collect();
                 let set: Vec<&str> = flags.iter().map(|(key, _)| *key).collect();
                 let outcome = set.join(" ");
                 // A password is not shown, and so not read again; nor is an empty list typed.
