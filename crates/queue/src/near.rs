@@ -159,6 +159,7 @@ impl Queue for NearQueue {
     }
 
     async fn missing(&self, executions: &[ExecutionId]) -> Result<Vec<ExecutionId>> {
+        // What is on its way from near into the table seems lost: it comes twice then, and its second claim loses.
         let mut missing: HashSet<ExecutionId> = executions.iter().copied().collect();
         self.shared.near.strike_out(&mut missing);
         if missing.is_empty() {

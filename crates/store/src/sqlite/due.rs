@@ -12,6 +12,8 @@
 //! cursors are kept, a row is read when its turn comes, and passed over if its cursor moved. Where rows are kept, moves of cursors
 //! are noted after their commit and before they are answered ([`Moving`]), and a job that was moved is looked at again. One that was
 //! moved to a later place in the slot is not seen there: whoever moves a cursor knows the job, and keeps it if it fires soon.
+//!
+//! A crash loses what is kept, which is nothing but reading.
 
 use super::counters;
 use super::failure::Done;
