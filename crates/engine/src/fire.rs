@@ -19,7 +19,7 @@ use crate::shard::{Due, Move, Planner};
 use campanile_model::action::Runner;
 use campanile_model::coordinator::Assignment;
 use campanile_model::fault::{Bug, planted};
-use campanile_model::shard::{ShardFence, ShardId, shard_of};
+use campanile_model::shard::{self, ShardFence, ShardId, shard_of};
 use campanile_model::store::{
     ChangeSeq, Changes, CursorMove, FireBatch, FireVerdict, Fired, PlannedJob, Verdicts, Waiting, WaitingQuery,
 };
@@ -40,6 +40,8 @@ const POLL_MS: u64 = 1_000;
 const CHANGES_MS: u64 = 10_000;
 /// When shards that could not be opened, or were lost at once, are tried again.
 const OPEN_AGAIN_MS: u64 = 500;
+/// When shards are looked at again that somebody else has opened meanwhile: its last opening was on its way.
+const LOOK_AGAIN_MS: u64 = 50;
 /// How long fires wait where the queue is full.
 const FULL_MS: u64 = 50;
 /// How far the clocks of two nodes are apart, at most: one that is off by more gives its shards up.
@@ -113,7 +115,7 @@ struct Owner {
     changes: ChangeSeq,
     /// Passes over the jobs of the horizon.
     loads: Loads,
-    opening: Option<BoxFuture<'static, Result<Vec<ShardFence>>>>,
+    opening: Option<BoxFuture<'static, Result<Opening>>>,
     reading: Option<BoxFuture<'static, Result<Read>>>,
     writing: FuturesOrdered<BoxFuture<'static, Result<Written>>>,
     flushing: Option<BoxFuture<'static, (Vec<CursorMove>, Result<()>)>>,
@@ -123,6 +125,17 @@ struct Owner {
     read_due_ms: u64,
     /// No opening before this: the last one failed, or its shards were lost at once.
     open_due_ms: u64,
+}
+
+/// What a step of opening shards brought.
+///
+/// A node looks at the epochs, asks itself whether it should still own the shards, and opens those that are as it saw them. An
+/// opening that is on its way while its shards go to another node takes nothing from that one.
+enum Opening {
+    /// The epochs that are current.
+    Saw(Vec<ShardFence>),
+    /// What was taken, of so many.
+    Took(Vec<ShardFence>, usize),
 }
 
 /// What a read brought.
@@ -176,9 +189,9 @@ impl Owner {
                     // Only now: what is no longer listed must be given up before the next question.
                     assignment = ask(&self.ctx);
                 }
-                opened = optional(&mut self.opening), if self.opening.is_some() => {
+                opening = optional(&mut self.opening), if self.opening.is_some() => {
                     self.opening = None;
-                    self.opened(opened);
+                    self.opening(opening);
                 }
                 written = self.writing.next(), if !self.writing.is_empty() => {
                     if let Some(written) = written {
@@ -250,18 +263,32 @@ impl Owner {
         self.loads.give_up(shards);
     }
 
-    /// Shards are open: their near fires are loaded first, and what waits for its instant is dispatched.
-    fn opened(&mut self, opened: Result<Vec<ShardFence>>) {
-        let mono = self.ctx.clock.monotonic_ms();
-        let mut fences = match opened {
-            Ok(fences) => fences,
+    /// A step of opening shards is done.
+    fn opening(&mut self, opening: Result<Opening>) {
+        let again_ms = match opening {
+            Ok(Opening::Saw(current)) => {
+                let (store, node) = (self.ctx.store.clone(), self.ctx.node.clone());
+                let seen = shard::seen(&self.missing(), &current);
+                let open = async move { Ok(Opening::Took(store.open_shards(&seen, &node).await?, seen.len())) };
+                self.opening = Some(open.boxed());
+                return;
+            }
+            Ok(Opening::Took(fences, asked)) => {
+                let is_refused = fences.len() < asked;
+                self.opened(fences);
+                if is_refused { LOOK_AGAIN_MS } else { return }
+            }
             Err(error) => {
                 self.ctx.metrics.store_errors.add(1);
                 tracing::warn!(%error, "cannot open shards; trying again");
-                self.open_due_ms = mono + OPEN_AGAIN_MS;
-                return;
+                OPEN_AGAIN_MS
             }
         };
+        self.open_due_ms = self.ctx.clock.monotonic_ms() + again_ms;
+    }
+
+    /// Shards are open: their near fires are loaded first, and what waits for its instant is dispatched.
+    fn opened(&mut self, mut fences: Vec<ShardFence>) {
         fences.retain(|fence| self.wanted.contains(&fence.shard));
         let shards: Vec<ShardId> = fences.iter().map(|fence| fence.shard).collect();
         if shards.is_empty() {
@@ -300,9 +327,9 @@ impl Owner {
             self.write(due, now);
         }
         if self.opening.is_none() && mono >= self.open_due_ms {
-            let (store, node, shards) = (self.ctx.store.clone(), self.ctx.node.clone(), self.missing());
-            if !shards.is_empty() {
-                self.opening = Some(async move { store.open_shards(&shards, &node).await }.boxed());
+            let store = self.ctx.store.clone();
+            if !self.missing().is_empty() {
+                self.opening = Some(async move { store.load_shards().await.map(Opening::Saw) }.boxed());
             }
         }
         if self.reading.is_none() && mono >= self.read_due_ms {

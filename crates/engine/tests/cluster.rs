@@ -9,9 +9,11 @@ use campanile_model::job::Job;
 use campanile_model::lifecycle::State;
 use campanile_model::shard::{self, ShardId};
 use campanile_model::store::JobKey;
+use campanile_testkit::generate as g;
 use rig::{HANG, Rig, TENANT, Told, draft, every, with};
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 const JOBS: usize = 40;
 
@@ -46,6 +48,34 @@ async fn check(rig: &Rig, jobs: &[Job]) {
     let distinct: HashSet<_> = seen.iter().map(|seen| seen.execution).collect();
     assert_eq!(distinct.len(), seen.len(), "nothing ran twice");
     assert!(seen.iter().all(|seen| seen.at >= seen.fire_at), "nothing ran early");
+}
+
+/// Another node's opening was on its way when this one looked: what this one saw is not what there is.
+#[tokio::test(flavor = "multi_thread")]
+async fn shards_that_are_opened_meanwhile_are_looked_at_again() {
+    let coordinator = Told::new();
+    coordinator.tell([], &["node:a"]);
+    let rig = Rig::told(coordinator.clone()).await;
+    let all: Vec<ShardId> = shard::all().collect();
+    let nobody = shard::seen(&all, &rig.store.load_shards().await.unwrap());
+    // What both have to wait for; and the other one is before this one.
+    let busy = (1..=20_000).map(|n| g::create(&g::job(n))).collect();
+    let (store, other) = (rig.store.clone(), rig.store.clone());
+    let busy = tokio::spawn(async move { store.put_jobs(busy).await.unwrap() });
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let late = tokio::spawn(async move { other.open_shards(&nobody, "node:b").await.unwrap() });
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    coordinator.tell(all.clone(), &["node:a"]);
+    busy.await.unwrap();
+    assert_eq!(late.await.unwrap().len(), all.len());
+    for _ in 0..100 {
+        rig.pass(50).await;
+        let shards = rig.store.status().await.unwrap().shards;
+        if shards.iter().all(|shard| shard.owner == "node:a") && shards.len() == all.len() {
+            return;
+        }
+    }
+    panic!("the shards stay where they are");
 }
 
 #[tokio::test(flavor = "multi_thread")]

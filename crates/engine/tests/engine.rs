@@ -393,7 +393,7 @@ async fn a_new_zone_database_moves_the_jobs_whose_next_fire_it_changes() {
     // As if the rules of an older database had put its next fire an hour later.
     let next_fire_at = right.map(|at| at.saturating_add_ms(3_600_000));
     let cursor = Cursor { next_fire_at, fires_left: None };
-    let fences = rig.store.open_shards(&shard::all().collect::<Vec<_>>(), "an older one").await.unwrap();
+    let fences = rig.store.seize_shards(&shard::all().collect::<Vec<_>>(), "an older one").await.unwrap();
     rig.store
         .advance(fences.into(), vec![CursorMove { job: moved.id, version: 1, superseded: false, cursor }])
         .await

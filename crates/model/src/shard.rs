@@ -35,10 +35,26 @@ pub fn all() -> impl Iterator<Item = ShardId> {
     (0..SHARDS).map(ShardId)
 }
 
+/// The epochs of these shards, in their order, where `current` are the ones in the store: zero for one that nobody has opened yet.
+pub fn seen(shards: &[ShardId], current: &[ShardFence]) -> Vec<ShardFence> {
+    let mut epochs = [Epoch(0); SHARDS as usize];
+    for fence in current {
+        epochs[usize::from(fence.shard.0)] = fence.epoch;
+    }
+    shards.iter().map(|&shard| ShardFence { shard, epoch: epochs[usize::from(shard.0)] }).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::time::Timestamp;
+
+    #[test]
+    fn a_shard_that_nobody_has_opened_is_in_epoch_zero() {
+        let fence = |shard, epoch| ShardFence { shard: ShardId(shard), epoch: Epoch(epoch) };
+        let current = [fence(2, 5), fence(9, 1)];
+        assert_eq!(seen(&[9, 3, 2].map(ShardId), &current), [fence(9, 1), fence(3, 0), fence(2, 5)]);
+    }
 
     #[test]
     fn jobs_spread_evenly_and_for_ever() {

@@ -200,12 +200,16 @@ impl Path for SimStore {
         self.process.switch.pass().await;
     }
 
-    async fn open_shards(&self, shards: &[ShardId], owner: &str) -> Result<Vec<ShardFence>> {
-        let (s, shards, owner) = (self.world.store.clone(), shards.to_vec(), owner.to_owned());
-        let (world, count) = (self.world.clone(), shards.len());
+    async fn load_shards(&self) -> Result<Vec<ShardFence>> {
+        self.read("load_shards", self.world.store.load_shards()).await
+    }
+
+    async fn open_shards(&self, seen: &[ShardFence], owner: &str) -> Result<Vec<ShardFence>> {
+        let (s, seen, owner) = (self.world.store.clone(), seen.to_vec(), owner.to_owned());
+        let (world, count) = (self.world.clone(), seen.len());
         world.note(&self.process.name, format_args!("opens {count} shards"));
         let judge = move |fences: &Vec<ShardFence>| monitor::opened(&world, fences);
-        self.write("open_shards", async move { s.open_shards(&shards, &owner).await }, judge).await
+        self.write("open_shards", async move { s.open_shards(&seen, &owner).await }, judge).await
     }
 
     async fn load_due(&self, query: &DueQuery) -> Result<Vec<PlannedJob>> {

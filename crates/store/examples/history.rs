@@ -64,7 +64,7 @@ async fn fill(store: &SqliteStore, count: usize, executions: usize) -> Result<Ve
     for jobs in jobs.chunks(WRITE_ITEMS_MAX) {
         store.put_jobs(jobs.iter().map(g::create).collect()).await?;
     }
-    let fences = store.open_shards(&shard::all().collect::<Vec<_>>(), "example").await?;
+    let fences = store.seize_shards(&shard::all().collect::<Vec<_>>(), "example").await?;
     let mut left = executions;
     for round in 0.. {
         let at = g::at(round * ROUND_MS);

@@ -37,7 +37,7 @@ impl Rig {
     /// What a server does to its store: takes the shards, and writes.
     async fn serve(&self, jobs: std::ops::Range<u64>) {
         let store = SqliteStore::open(&sqlite::Options::new(&self.path)).unwrap();
-        store.open_shards(&shard::all().collect::<Vec<_>>(), "node:test-1").await.unwrap();
+        store.seize_shards(&shard::all().collect::<Vec<_>>(), "node:test-1").await.unwrap();
         store.put_jobs(jobs.map(|n| g::create(&g::job(n))).collect()).await.unwrap();
         store.put_record(ZoneDatabase { version: "2026a".into() }.into(), None).await.unwrap();
     }

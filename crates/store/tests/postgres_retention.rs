@@ -43,7 +43,7 @@ impl Scene {
         let today = number(&pool, "SELECT floor(extract(epoch FROM now()) / 86400)::int8").await * DAY_MS;
         let jobs: Vec<Job> = (1..=4).map(|n| g::job_with(n, |d| d.schedule = Schedule::None)).collect();
         store.put_jobs(jobs.iter().map(g::create).collect()).await.unwrap();
-        let fences = store.open_shards(&shard::all().collect::<Vec<_>>(), "test").await.unwrap().into();
+        let fences = store.seize_shards(&shard::all().collect::<Vec<_>>(), "test").await.unwrap().into();
         Self { store, pool, jobs, fences, today: Timestamp::from_millis(today) }
     }
 

@@ -10,7 +10,7 @@ use crate::notify::{Broken, Delivery, Endpoint, Expectation, Tried};
 use crate::overlap::Overlap;
 use crate::queue::Dispatch;
 use crate::retry::RetryPolicy;
-use crate::shard::{ShardFence, ShardId};
+use crate::shard::{self, ShardFence, ShardId};
 use crate::time::Timestamp;
 use std::sync::Arc;
 
@@ -27,8 +27,16 @@ pub trait Path: Send + Sync + 'static {
     /// Waits until another node may have written jobs. A doorbell: it may ring for nothing, and may be missed. Never, where there
     /// is no other node.
     async fn wait_for_remote_change(&self);
-    /// Takes shards over: bumps their epochs, so that an earlier owner's writes are refused from now on.
-    async fn open_shards(&self, shards: &[ShardId], owner: &str) -> Result<Vec<ShardFence>>;
+    /// Reads the epochs of the shards that were ever opened.
+    async fn load_shards(&self) -> Result<Vec<ShardFence>>;
+    /// Takes shards over whose epochs are still those that were `seen` (`shard::seen`): bumps them, so that an earlier owner's
+    /// writes are refused from now on. Answers with what it took. So an opening that is late takes nothing from whoever has opened
+    /// since.
+    async fn open_shards(&self, seen: &[ShardFence], owner: &str) -> Result<Vec<ShardFence>>;
+    /// Takes shards from whoever has them. For tools and tests: a node looks, and asks itself once more whether it should.
+    async fn seize_shards(&self, shards: &[ShardId], owner: &str) -> Result<Vec<ShardFence>> {
+        self.open_shards(&shard::seen(shards, &self.load_shards().await?), owner).await
+    }
     /// Reads versions that fire and whose cursor lies before `query.before`, in the order of (next_fire_at, id): active jobs, and
     /// superseded versions for what they still owe.
     async fn load_due(&self, query: &DueQuery) -> Result<Vec<PlannedJob>>;

@@ -102,7 +102,7 @@ async fn fill(store: &Arc<dyn Store>, executions: usize) -> Result<Filled, Strin
     let jobs: Vec<Job> = (0..count).map(|n| lab::recurring(n, EVERY_MS as u64, 0, first)).collect();
     lab::put(store, jobs.iter().cloned(), count).await?;
     let shards: Vec<_> = shard::all().collect();
-    let fences: Arc<[_]> = store.open_shards(&shards, "bench").await.map_err(text)?.into();
+    let fences: Arc<[_]> = store.seize_shards(&shards, "bench").await.map_err(text)?.into();
     let bar = lab::progress("filling", rounds * count);
     let (bar, jobs_of, fences) = (&bar, &jobs, &fences);
     let batches = (0..rounds).flat_map(move |round| {

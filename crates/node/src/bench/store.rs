@@ -59,7 +59,7 @@ pub async fn measure(lab: &Lab, jobs: usize, batch: usize) -> Result<Rates, Stri
     let all: Vec<Job> = (0..jobs).map(|n| lab::one_off(n, at, now)).collect();
     let (put, ()) = lab::seconds(lab::put(&store, all.iter().cloned(), jobs)).await?;
     let shards: Vec<_> = shard::all().collect();
-    let fences: Arc<[_]> = store.open_shards(&shards, "bench").await.map_err(text)?.into();
+    let fences: Arc<[_]> = store.seize_shards(&shards, "bench").await.map_err(text)?.into();
     // In the order of their ids, as the engine hands a stampede over: the store at its best.
     let mut dispatches: Vec<Dispatch> = all.iter().map(|job| dispatch(job, at)).collect();
     dispatches.sort_by_key(|dispatch| dispatch.execution);

@@ -63,7 +63,7 @@ use campanile_model::ids::{EndpointId, ExecutionId, JobId, TenantId};
 use campanile_model::job::Job;
 use campanile_model::limits;
 use campanile_model::notify::{Broken, Delivery, Endpoint};
-use campanile_model::shard::{ShardFence, ShardId};
+use campanile_model::shard::ShardFence;
 use campanile_model::stats::{Rollup, StatsQuery};
 use campanile_model::store::{
     Answer, Applied, CallerKey, CancelBatch, CancelVerdict, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove,
@@ -201,13 +201,17 @@ impl Path for PostgresStore {
         self.listener.bell(JOBS_BELL).notified().await;
     }
 
-    async fn open_shards(&self, shards: &[ShardId], owner: &str) -> Result<Vec<ShardFence>> {
-        if shards.is_empty() {
+    async fn load_shards(&self) -> Result<Vec<ShardFence>> {
+        self.told(shards::load(&self.pool).await)
+    }
+
+    async fn open_shards(&self, seen: &[ShardFence], owner: &str) -> Result<Vec<ShardFence>> {
+        if seen.is_empty() {
             return Ok(Vec::new());
         }
-        let what = (shards.to_vec(), owner.to_owned());
+        let what = (seen.to_vec(), owner.to_owned());
         self.pool
-            .write_step(Step("open_shards"), &what, |tx, (shards, owner)| Box::pin(shards::open(tx, shards, owner)))
+            .write_step(Step("open_shards"), &what, |tx, (seen, owner)| Box::pin(shards::open(tx, seen, owner)))
             .await
     }
 

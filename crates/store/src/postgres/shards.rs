@@ -11,14 +11,22 @@ use campanile_model::store::ShardOwner;
 use campanile_pg::tokio_postgres::Row;
 use campanile_pg::{Done, Pool, Tx};
 
-/// Bumps the epochs of `shards`.
-pub(super) async fn open(tx: &Tx<'_>, shards: &[ShardId], owner: &str) -> Done<Vec<ShardFence>> {
-    let mut ordered: Vec<i64> = shards.iter().map(|shard| i64::from(shard.0)).collect();
+/// Bumps the epochs that are still those that were seen.
+pub(super) async fn open(tx: &Tx<'_>, seen: &[ShardFence], owner: &str) -> Done<Vec<ShardFence>> {
+    let mut ordered: Vec<(i64, i64)> =
+        seen.iter().map(|fence| (i64::from(fence.shard.0), fence.epoch.0 as i64)).collect();
     ordered.sort_unstable();
-    ordered.dedup();
-    let found = tx.query(include_str!("sql/shards/open.sql"), &[&ordered, &owner]).await?;
+    ordered.dedup_by_key(|(shard, _)| *shard);
+    let (shards, epochs): (Vec<i64>, Vec<i64>) = ordered.into_iter().unzip();
+    let found = tx.query(include_str!("sql/shards/open.sql"), &[&shards, &epochs, &owner]).await?;
     let opened = found.iter().map(|row| fence(&mut Columns::of(row))).collect::<Done<Vec<_>>>()?;
-    Ok(shards.iter().filter_map(|shard| opened.iter().find(|fence| fence.shard == *shard)).copied().collect())
+    Ok(seen.iter().filter_map(|seen| opened.iter().find(|fence| fence.shard == seen.shard)).copied().collect())
+}
+
+/// Reads the epochs.
+pub(super) async fn load(pool: &Pool) -> Done<Vec<ShardFence>> {
+    let found = pool.query(include_str!("sql/shards/list.sql"), &[]).await?;
+    found.iter().map(|row| fence(&mut Columns::of(row))).collect()
 }
 
 /// Reads who owns which shard.
@@ -63,11 +71,10 @@ mod tests {
         let store = PostgresStore::open(&options).await.unwrap();
         let pool = Pool::new(&options).unwrap();
         let shards: Vec<ShardId> = [9, 3, 200].map(ShardId).into();
-        let take = |owner: &'static str| {
-            let (pool, what) = (pool.clone(), (shards.clone(), owner));
-            async move { pool.write(&what, |tx, (shards, owner)| Box::pin(open(tx, shards, owner))).await.unwrap() }
-        };
-        let fences = take("a").await;
+        let nobody: Vec<ShardFence> = shards.iter().map(|&shard| ShardFence { shard, epoch: Epoch(0) }).collect();
+        let what = (nobody, "a");
+        let take = pool.write(&what, |tx, (seen, owner)| Box::pin(open(tx, seen, owner)));
+        let fences = take.await.unwrap();
         assert_eq!(fences, [9, 3, 200].map(|shard| ShardFence { shard: ShardId(shard), epoch: Epoch(1) }));
         // The owner fires: it has compared its epochs, and not committed yet.
         let what = (shards.clone(), fences.clone(), pool.clone());
@@ -75,8 +82,8 @@ mod tests {
             Box::pin(async move {
                 assert_eq!(lost(tx, &ShardSet::of(shards.iter().copied()), fences).await?, []);
                 let taking = tokio::spawn({
-                    let (pool, what) = (pool.clone(), shards.clone());
-                    async move { pool.write(&what, |tx, shards| Box::pin(open(tx, shards, "b"))).await }
+                    let (pool, what) = (pool.clone(), fences.clone());
+                    async move { pool.write(&what, |tx, seen| Box::pin(open(tx, seen, "b"))).await }
                 });
                 tokio::time::sleep(Duration::from_millis(200)).await;
                 assert!(!taking.is_finished(), "whoever takes over waits");
@@ -110,12 +117,12 @@ mod tests {
         let store = PostgresStore::open(&options).await.unwrap();
         let pool = Pool::new(&options).unwrap();
         let shards = vec![ShardId(3), ShardId(7)];
-        let what = shards.clone();
-        let fences = pool.write(&what, |tx, shards| Box::pin(open(tx, shards, "a"))).await.unwrap();
+        let nobody: Vec<ShardFence> = shards.iter().map(|&shard| ShardFence { shard, epoch: Epoch(0) }).collect();
+        let fences = pool.write(&nobody, |tx, seen| Box::pin(open(tx, seen, "a"))).await.unwrap();
         let what = (shards, fences, pool.clone());
         let taking = pool.write(&what, |tx, (shards, fences, pool)| {
             Box::pin(async move {
-                open(tx, &shards[..1], "b").await?;
+                open(tx, &fences[..1], "b").await?;
                 let firing = tokio::spawn({
                     let (pool, what) = (pool.clone(), (shards.clone(), fences.clone()));
                     async move {

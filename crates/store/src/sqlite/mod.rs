@@ -68,7 +68,7 @@ use campanile_model::ids::{EndpointId, ExecutionId, JobId, TenantId};
 use campanile_model::job::Job;
 use campanile_model::limits;
 use campanile_model::notify::{Broken, Delivery, Endpoint};
-use campanile_model::shard::{ShardFence, ShardId};
+use campanile_model::shard::ShardFence;
 use campanile_model::stats::{Rollup, StatsQuery};
 use campanile_model::store::{
     Answer, Applied, CallerKey, CancelBatch, CancelVerdict, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove,
@@ -347,9 +347,13 @@ impl Path for SqliteStore {
         std::future::pending().await
     }
 
-    async fn open_shards(&self, shards: &[ShardId], owner: &str) -> Result<Vec<ShardFence>> {
-        let (shards, owner) = (shards.to_vec(), owner.to_owned());
-        self.writer.step(Step("open_shards"), shards.len(), move |c| shards::open(c, &shards, &owner)).await
+    async fn load_shards(&self) -> Result<Vec<ShardFence>> {
+        self.readers.run(shards::load).await
+    }
+
+    async fn open_shards(&self, seen: &[ShardFence], owner: &str) -> Result<Vec<ShardFence>> {
+        let (seen, owner) = (seen.to_vec(), owner.to_owned());
+        self.writer.step(Step("open_shards"), seen.len(), move |c| shards::open(c, &seen, &owner)).await
     }
 
     async fn load_due(&self, query: &DueQuery) -> Result<Vec<PlannedJob>> {

@@ -6,17 +6,30 @@ use crate::core::shards::ShardSet;
 use campanile_model::limits::SHARDS;
 use campanile_model::shard::{Epoch, ShardFence, ShardId};
 use campanile_model::store::ShardOwner;
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
-/// Bumps the epochs of `shards`.
-pub(super) fn open(connection: &Connection, shards: &[ShardId], owner: &str) -> Done<Vec<ShardFence>> {
+/// Bumps the epochs that are still those that were seen.
+pub(super) fn open(connection: &Connection, seen: &[ShardFence], owner: &str) -> Done<Vec<ShardFence>> {
     let mut open = connection.prepare_cached(include_str!("sql/shards/open.sql"))?;
-    let mut fences = Vec::with_capacity(shards.len());
-    for &shard in shards {
-        let epoch: i64 = open.query_row((shard.0, owner), |row| row.get(0))?;
-        fences.push(ShardFence { shard, epoch: Epoch(epoch as u64) });
+    let mut fences = Vec::with_capacity(seen.len());
+    for fence in seen {
+        let epoch: Option<i64> =
+            open.query_row((fence.shard.0, fence.epoch.0 as i64, owner), |row| row.get(0)).optional()?;
+        fences.extend(epoch.map(|epoch| ShardFence { shard: fence.shard, epoch: Epoch(epoch as u64) }));
     }
     Ok(fences)
+}
+
+/// Reads the epochs.
+pub(super) fn load(connection: &Connection) -> Done<Vec<ShardFence>> {
+    let mut list = connection.prepare_cached(include_str!("sql/shards/list.sql"))?;
+    let mut rows = list.query([])?;
+    let mut current = Vec::with_capacity(usize::from(SHARDS));
+    while let Some(row) = rows.next()? {
+        let mut columns = Columns::of(row);
+        current.push(ShardFence { shard: ShardId(columns.next()?), epoch: Epoch(columns.number()?) });
+    }
+    Ok(current)
 }
 
 /// Reads who owns which shard.
@@ -34,12 +47,5 @@ pub(super) fn list(connection: &Connection) -> Done<Vec<ShardOwner>> {
 
 /// Those of `shards` for which `fences` do not hold the current epoch. I3: only the current epoch fires.
 pub(super) fn lost(connection: &Connection, shards: &ShardSet, fences: &[ShardFence]) -> Done<Vec<ShardId>> {
-    let mut list = connection.prepare_cached(include_str!("sql/shards/list.sql"))?;
-    let mut rows = list.query([])?;
-    let mut current = Vec::with_capacity(usize::from(SHARDS));
-    while let Some(row) = rows.next()? {
-        let mut columns = Columns::of(row);
-        current.push(ShardFence { shard: ShardId(columns.next()?), epoch: Epoch(columns.number()?) });
-    }
-    Ok(shards.lost(&current, fences))
+    Ok(shards.lost(&load(connection)?, fences))
 }

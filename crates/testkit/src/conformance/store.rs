@@ -115,6 +115,7 @@ macro_rules! store_suite {
                     firing_twice_inserts_once,
                     many_fires_of_which_some_are_there_insert_the_others,
                     an_older_epoch_fires_nothing,
+                    an_opening_that_is_late_takes_nothing,
                     a_missing_fence_fires_nothing,
                     fires_that_somebody_asked_for_need_no_fence,
                     a_fire_keeps_what_it_carries,
@@ -476,7 +477,7 @@ impl Fixture {
 
     /// Takes all shards over.
     pub async fn open_all(&self) -> Arc<[ShardFence]> {
-        self.open_shards(&shard::all().collect::<Vec<_>>(), "suite").await.unwrap().into()
+        self.seize_shards(&shard::all().collect::<Vec<_>>(), "suite").await.unwrap().into()
     }
 
     /// Fires as the owner of all shards.

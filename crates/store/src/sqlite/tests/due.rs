@@ -3,7 +3,7 @@
 use super::*;
 use campanile_model::job::{Cursor, Job};
 use campanile_model::schedule::Schedule;
-use campanile_model::shard;
+use campanile_model::shard::{self, ShardId};
 use campanile_testkit::generate as g;
 use std::collections::BTreeSet;
 
@@ -41,7 +41,7 @@ async fn pages_are_exact_whatever_is_moved_between_them() {
     for (limit, moved_each, start) in [(7, 0, 0), (7, 1, 0), (5, 3, 2), (20, 24, 1), (100, 1, 0), (3, 2, 6)] {
         let (store, jobs, mut model, _directory) = open().await;
         let shards: Vec<ShardId> = shard::all().collect();
-        let fences: Arc<[ShardFence]> = store.open_shards(&shards, "node").await.unwrap().into();
+        let fences: Arc<[ShardFence]> = store.seize_shards(&shards, "node").await.unwrap().into();
         assert_eq!(model.len(), jobs.len());
         let mut after = None;
         let mut pages = 0;
@@ -67,7 +67,7 @@ async fn pages_are_exact_whatever_is_moved_between_them() {
 async fn a_move_is_noted_even_if_its_caller_hangs_up() {
     let (store, _, mut model, _directory) = open().await;
     let shards: Vec<ShardId> = shard::all().collect();
-    let fences: Arc<[ShardFence]> = store.open_shards(&shards, "node").await.unwrap().into();
+    let fences: Arc<[ShardFence]> = store.seize_shards(&shards, "node").await.unwrap().into();
     let mut query = DueQuery { shards: Vec::new(), before: g::at(FAR_MS), after: None, limit: 5 };
     // Into a slot of which rows are kept.
     for _ in 0..60 {

@@ -7,7 +7,7 @@ use campanile_model::ids::{ExecutionId, FireKind};
 use campanile_model::job::{Job, Priority};
 use campanile_model::lifecycle::{Event, State};
 use campanile_model::overlap::Overlap;
-use campanile_model::shard::{ShardFence, shard_of};
+use campanile_model::shard::{self, Epoch, ShardFence, ShardId, shard_of};
 use campanile_model::store::{Claimed, Fire, FireBatch, FireVerdict, Fired, Skip, Verdicts, WaitingQuery};
 use campanile_model::{TenantId, Timestamp};
 use std::sync::Arc;
@@ -88,7 +88,7 @@ pub async fn an_older_epoch_fires_nothing(store: Fixture) {
     let jobs = store.jobs(20).await;
     let old = store.open_all().await;
     let lost = shard_of(jobs[7].id);
-    let new = store.open_shards(&[lost], "other").await.unwrap();
+    let new = store.seize_shards(&[lost], "other").await.unwrap();
     assert!(new[0].epoch > old.iter().find(|fence| fence.shard == lost).unwrap().epoch);
     let fires: Vec<Fire> = jobs.iter().map(|job| g::fire(job, DUE)).collect();
     let verdict = store.fire(batch(old.clone(), fires.clone())).await.unwrap();
@@ -102,6 +102,23 @@ pub async fn an_older_epoch_fires_nothing(store: Fixture) {
         FireVerdict::Fired(Verdicts::of(vec![Fired::New; elsewhere.len()])),
         "other shards are not touched by it"
     );
+}
+
+/// An opening that comes late takes nothing from whoever has opened since; what is as it was seen, it takes.
+pub async fn an_opening_that_is_late_takes_nothing(store: Fixture) {
+    let ids = [3, 7, 200].map(ShardId);
+    let nobody = shard::seen(&ids, &store.load_shards().await.unwrap());
+    assert!(nobody.iter().all(|fence| fence.epoch == Epoch(0)), "{nobody:?}");
+    let first = store.open_shards(&nobody[..2], "a").await.unwrap();
+    assert_eq!(first, [3, 7].map(|shard| ShardFence { shard: ShardId(shard), epoch: Epoch(1) }));
+    let late = store.open_shards(&nobody, "b").await.unwrap();
+    assert_eq!(late, [ShardFence { shard: ShardId(200), epoch: Epoch(1) }], "only what nobody had opened meanwhile");
+    let seen = shard::seen(&ids, &store.load_shards().await.unwrap());
+    assert_eq!(store.open_shards(&seen[1..], "c").await.unwrap().len(), 2);
+    assert_eq!(store.open_shards(&seen[1..], "c").await.unwrap(), [], "nor a second time");
+    let owners = store.status().await.unwrap().shards.into_iter().map(|shard| (shard.fence.shard.0, shard.owner));
+    let expected = [(3, "a"), (7, "c"), (200, "c")].map(|(shard, owner)| (shard, owner.to_owned()));
+    assert_eq!(owners.collect::<Vec<_>>(), expected);
 }
 
 /// No fence, no fire.

@@ -188,7 +188,7 @@ pub async fn cursors_only_move_forward_and_for_their_version(store: Fixture) {
 pub async fn cursors_need_the_current_epoch(store: Fixture) {
     let job = store.job(1).await;
     let old = store.open_all().await;
-    store.open_shards(&[shard_of(job.id)], "other").await.unwrap();
+    store.seize_shards(&[shard_of(job.id)], "other").await.unwrap();
     let none: Arc<[ShardFence]> = Arc::new([]);
     for fences in [old, none] {
         let error = store.advance(fences, vec![move_to(&job, 1, Some(120_000))]).await.unwrap_err();

@@ -386,7 +386,7 @@ pub async fn a_takeover_cuts_the_old_owner_off(store: Fixture) {
         })
     };
     tokio::time::sleep(Duration::from_millis(20)).await;
-    store.open_shards(&[shard_of(job.id)], "new").await.unwrap();
+    store.seize_shards(&[shard_of(job.id)], "new").await.unwrap();
     let query = ExecutionQuery { job: Some(job.id), ..super::lives::all(usize::MAX >> 1) };
     let fired = store.list_executions(&query).await.unwrap().items.len();
     assert_eq!(firing.await.unwrap() as usize, fired, "nothing was fired after the take-over");

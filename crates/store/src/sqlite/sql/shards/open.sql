@@ -1,6 +1,6 @@
 -- caller: open_shards
--- guard: none: whoever opens last owns
+-- guard: the epoch that was seen
 -- index: INTEGER PRIMARY KEY
-INSERT INTO shards (shard, epoch, owner) VALUES (?1, 1, ?2)
-ON CONFLICT (shard) DO UPDATE SET epoch = epoch + 1, owner = excluded.owner
+INSERT INTO shards AS s (shard, epoch, owner) VALUES (?1, ?2 + 1, ?3)
+ON CONFLICT (shard) DO UPDATE SET epoch = excluded.epoch, owner = excluded.owner WHERE s.epoch = excluded.epoch - 1
 RETURNING epoch
