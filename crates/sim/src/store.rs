@@ -13,7 +13,7 @@ use campanile_model::execution::{Attempt, Execution};
 use campanile_model::ids::{EndpointId, ExecutionId, JobId, TenantId};
 use campanile_model::job::Job;
 use campanile_model::notify::{Broken, Delivery, Endpoint};
-use campanile_model::shard::{ShardFence, ShardId};
+use campanile_model::shard::ShardFence;
 use campanile_model::stats::{Rollup, StatsQuery};
 use campanile_model::store::{
     Answer, Applied, CallerKey, CancelBatch, CancelVerdict, ChangeSeq, Changes, Claim, Claimed, Completion, CursorMove,
