@@ -356,7 +356,7 @@ mod tests {
     use campanile_model::ExecutionId;
     use campanile_model::action::ActionKind;
     use campanile_model::job::Priority;
-    use campanile_model::store::AttemptFence;
+    use campanile_model::store::{AttemptFence, ChangeSeq};
     use tokio::sync::Semaphore;
 
     const ROWS_MAX: usize = 1_000;
@@ -375,6 +375,7 @@ mod tests {
             action: ActionKind::Webhook,
             target: "".into(),
             queued_at: None,
+            as_of: ChangeSeq::default(),
         };
         let ended = Ended {
             attempt: 1,

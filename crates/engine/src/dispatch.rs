@@ -212,6 +212,7 @@ impl Line {
 mod tests {
     use super::*;
     use campanile_model::action::ActionKind;
+    use campanile_model::store::ChangeSeq;
     use campanile_model::{ExecutionId, JobId, TenantId};
 
     fn waiting(at: i64) -> Waiting {
@@ -228,6 +229,7 @@ mod tests {
             action: ActionKind::Noop,
             target: "".into(),
             queued_at: None,
+            as_of: ChangeSeq::default(),
         };
         Waiting { dispatch, wake_at: fire_at }
     }

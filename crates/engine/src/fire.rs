@@ -112,7 +112,6 @@ struct Owner {
     /// The right to fire for those that are open.
     fences: Arc<[ShardFence]>,
     planner: Planner,
-    changes: ChangeSeq,
     /// Passes over the jobs of the horizon.
     loads: Loads,
     opening: Option<BoxFuture<'static, Result<Opening>>>,
@@ -159,8 +158,7 @@ impl Owner {
         Self {
             wanted: Vec::new(),
             fences: Arc::new([]),
-            planner: Planner::new(ctx.clock.now()),
-            changes,
+            planner: Planner::new(ctx.clock.now(), changes),
             loads: Loads::default(),
             opening: None,
             reading: None,
@@ -429,7 +427,7 @@ impl Owner {
         }
         if mono >= self.poll_due_ms {
             self.poll_due_ms = mono + CHANGES_MS;
-            let since = self.changes;
+            let since = self.planner.seen();
             return Some(
                 async move { store.load_changed(since, limits::LOAD_ROWS_MAX).await.map(Read::Changed) }.boxed(),
             );
@@ -465,7 +463,7 @@ impl Owner {
                 if changes.count == limits::LOAD_ROWS_MAX {
                     self.poll_due_ms = 0;
                 }
-                self.changes = self.changes.max(changes.upto);
+                self.planner.see(changes.upto);
                 changes.jobs
             }
             Err(error) => {

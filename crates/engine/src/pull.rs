@@ -187,6 +187,7 @@ async fn take(ctx: &Context, dispatcher: &Dispatcher, worker: &Arc<str>, batch: 
         now,
         lease: Lease::Beats(ctx.lease_ms),
         queued_at: dispatch.queued_at,
+        as_of: dispatch.as_of,
     });
     ctx.metrics.claims.count(go.len());
     let Verdicts { verdicts, ready } = match ctx.store.claim(claims.collect()).await {

@@ -18,7 +18,7 @@ use campanile_model::ids::FireKind;
 use campanile_model::job::{Blackout, Cursor, Firing, JobState, spread_offset_ms};
 use campanile_model::schedule::Plan;
 use campanile_model::shard::{ShardId, shard_of};
-use campanile_model::store::{CursorMove, Fire, PlannedJob, Skip};
+use campanile_model::store::{ChangeSeq, CursorMove, Fire, PlannedJob, Skip};
 use campanile_model::{ExecutionId, JobId, Timestamp, limits};
 use hashbrown::HashTable;
 use slots::{Class, Interner, Slab, Slot};
@@ -42,6 +42,8 @@ pub struct Planner {
     dirty: VecDeque<u32>,
     /// Jobs whose next fire lies after this are left to the store.
     horizon: Timestamp,
+    /// Changes of jobs up to here are in the wheel.
+    seen: ChangeSeq,
     plans: HashMap<Arc<str>, Arc<Plan>>,
     /// When the next missed fire of a job that drips may start.
     drips: HashMap<JobId, Timestamp>,
@@ -78,8 +80,8 @@ const POP_MAX: usize = 262_144;
 const STALE_ENTRIES_MIN: usize = 10_000;
 
 impl Planner {
-    /// No jobs yet; the horizon ends at `now`.
-    pub fn new(now: Timestamp) -> Self {
+    /// No jobs yet; the horizon ends at `now`, and rows that are read from now on are no older than `seen`.
+    pub fn new(now: Timestamp, seen: ChangeSeq) -> Self {
         Self {
             slots: Slab::default(),
             free: Vec::new(),
@@ -89,6 +91,7 @@ impl Planner {
             stale_entries: 0,
             dirty: VecDeque::new(),
             horizon: now,
+            seen,
             plans: HashMap::new(),
             drips: HashMap::new(),
             classes: Interner::default(),
@@ -109,6 +112,16 @@ impl Planner {
     /// Jobs whose stored cursor lags.
     pub fn dirty(&self) -> usize {
         self.dirty.len()
+    }
+
+    /// Up to where it has taken the changes of jobs in.
+    pub fn seen(&self) -> ChangeSeq {
+        self.seen
+    }
+
+    /// Notes that changes up to here are about to be loaded, and none that was read before them.
+    pub fn see(&mut self, upto: ChangeSeq) {
+        self.seen = self.seen.max(upto);
     }
 
     /// Where the horizon ends.
@@ -293,7 +306,7 @@ impl Planner {
                 **next = turn.saturating_add_ms(i64::try_from(drip_ms).unwrap_or(i64::MAX));
                 turn
             });
-            let mut dispatch = slot.dispatch(fire_at, class);
+            let mut dispatch = slot.dispatch(fire_at, class, self.seen);
             if planted(Bug("id-from-the-clock")) {
                 // Sketch S2: whoever fires it again makes another execution.
                 dispatch.execution = ExecutionId::scheduled(slot.tenant, slot.id, now);

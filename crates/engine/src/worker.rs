@@ -536,5 +536,6 @@ fn claim(ctx: &Context, dispatch: &Dispatch, now: Timestamp) -> Claim {
         now,
         lease: Lease::BeyondTimeout(LEASE_MS),
         queued_at: dispatch.queued_at,
+        as_of: dispatch.as_of,
     }
 }

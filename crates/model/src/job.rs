@@ -19,6 +19,7 @@ use crate::notify::Expectation;
 use crate::overlap::Overlap;
 use crate::queue::Dispatch;
 use crate::schedule::Plan;
+use crate::store::ChangeSeq;
 use crate::time::Timestamp;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
@@ -173,6 +174,7 @@ impl Job {
             action: self.definition.action.kind,
             target: self.target.clone(),
             queued_at: None,
+            as_of: ChangeSeq::default(),
         }
     }
 }

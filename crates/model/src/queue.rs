@@ -7,6 +7,7 @@ use crate::action::{ActionKind, Runner};
 use crate::error::Result;
 use crate::ids::{ExecutionId, JobId, TenantId};
 use crate::job::Priority;
+use crate::store::ChangeSeq;
 use crate::time::Timestamp;
 use std::sync::Arc;
 
@@ -35,6 +36,9 @@ pub struct Dispatch {
     pub target: Arc<str>,
     /// When it was released to the queue; `None` before.
     pub queued_at: Option<Timestamp>,
+    /// Up to where whoever fired it had seen the changes of jobs, and `job_version` was the newest of its job there: if nothing has
+    /// changed since, nobody need look. Zero where that is not known. It is lost on the way through a table.
+    pub as_of: ChangeSeq,
 }
 
 /// What a runner wants.

@@ -16,8 +16,8 @@ use campanile_model::queue::Dispatch;
 use campanile_model::retry::{Backoff, RetryPolicy};
 use campanile_model::schedule::{DstFold, DstGap, HashSeed, Plan, Schedule};
 use campanile_model::store::{
-    Answer, AttemptFence, CallerKey, CancelBatch, CancelTarget, Claim, Completion, CompletionOf, Extension, Fire,
-    Granted, JobWrite, Keyed, Lease, Resolve,
+    Answer, AttemptFence, CallerKey, CancelBatch, CancelTarget, ChangeSeq, Claim, Completion, CompletionOf, Extension,
+    Fire, Granted, JobWrite, Keyed, Lease, Resolve,
 };
 use campanile_model::time::Timestamp;
 use proptest::prelude::*;
@@ -127,7 +127,8 @@ pub fn claim(execution: ExecutionId, attempt: u32, now: Timestamp) -> Claim {
 /// The same by somebody.
 pub fn claim_by(execution: ExecutionId, attempt: u32, now: Timestamp, worker: &str) -> Claim {
     let lease = Lease::BeyondTimeout(LEASE_MS);
-    Claim { execution, job_version: 1, attempt, worker: Arc::from(worker), now, lease, queued_at: None }
+    let (job_version, worker, as_of) = (1, Arc::from(worker), ChangeSeq::default());
+    Claim { execution, job_version, attempt, worker, now, lease, queued_at: None, as_of }
 }
 
 /// A completion of a granted attempt.

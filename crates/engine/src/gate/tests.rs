@@ -2,6 +2,7 @@ use super::*;
 use campanile_model::JobId;
 use campanile_model::execution::AttemptError;
 use campanile_model::job::Priority;
+use campanile_model::store::ChangeSeq;
 
 fn dispatch(n: u8, pool: &str, target: &str) -> Dispatch {
     Dispatch {
@@ -16,6 +17,7 @@ fn dispatch(n: u8, pool: &str, target: &str) -> Dispatch {
         action: ActionKind::Webhook,
         target: target.into(),
         queued_at: None,
+        as_of: ChangeSeq::default(),
     }
 }
 

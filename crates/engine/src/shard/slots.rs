@@ -7,6 +7,7 @@ use campanile_model::notify::Expectation;
 use campanile_model::overlap::Overlap;
 use campanile_model::queue::Dispatch;
 use campanile_model::schedule::Plan;
+use campanile_model::store::ChangeSeq;
 use campanile_model::{ExecutionId, JobId, TenantId, Timestamp};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -75,7 +76,8 @@ impl Slot {
         (first, fires_left)
     }
 
-    pub(super) fn dispatch(&self, fire_at: Timestamp, class: &Class) -> Dispatch {
+    /// How it is dispatched, by an owner that has seen the changes of jobs up to `seen`.
+    pub(super) fn dispatch(&self, fire_at: Timestamp, class: &Class, seen: ChangeSeq) -> Dispatch {
         Dispatch {
             execution: ExecutionId::scheduled(self.tenant, self.id, fire_at),
             job: self.id,
@@ -88,6 +90,7 @@ impl Slot {
             action: class.action,
             target: class.target.clone(),
             queued_at: None,
+            as_of: if self.superseded { ChangeSeq::default() } else { seen },
         }
     }
 }

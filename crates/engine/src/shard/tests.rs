@@ -50,7 +50,7 @@ fn firing(mut job: PlannedJob, change: impl FnOnce(&mut Firing)) -> PlannedJob {
 
 /// A planner with a horizon of an hour from `t(0)`.
 fn planner(jobs: Vec<PlannedJob>) -> Planner {
-    let mut planner = Planner::new(t(0));
+    let mut planner = Planner::new(t(0), ChangeSeq::default());
     planner.extend(t(60 * MINUTE));
     assert_eq!(planner.load(jobs), []);
     planner
@@ -68,6 +68,19 @@ fn fires_everything_up_to_the_asked_instant_and_goes_on() {
     assert_eq!(fires(&planner.due(t(3_500), t(3_500), 100)), [2_000, 3_000]);
     assert_eq!(fires(&planner.due(t(4_000), t(6_000), 100)), [4_000, 5_000, 6_000], "ahead of their instant");
     assert_eq!(fires(&planner.due(t(6_000), t(6_000), 100)), [0; 0], "never twice");
+}
+
+#[test]
+fn what_the_newest_version_fires_says_which_changes_were_seen() {
+    let older = PlannedJob { ended_at: Some(t(1_500)), ..job(1, "every 1000+0", 1_000) };
+    let newest = PlannedJob { version: 2, ..job(1, "every 1000+0", 2_000) };
+    let mut planner = planner(vec![older, newest]);
+    planner.see(ChangeSeq(7));
+    planner.see(ChangeSeq(5));
+    let fires = planner.due(t(2_000), t(2_000), 100).fires;
+    let seen = |fire: &Fire| (fire.dispatch.job_version, fire.dispatch.as_of);
+    assert_eq!(fires.iter().map(seen).collect::<Vec<_>>(), [(1, ChangeSeq(0)), (2, ChangeSeq(7))]);
+    assert_eq!(planner.seen(), ChangeSeq(7));
 }
 
 #[test]
@@ -306,7 +319,7 @@ fn max_fires_and_ends_at_end_a_series() {
 
 #[test]
 fn a_stored_plan_that_cannot_be_read_is_reported_and_harms_nobody_else() {
-    let mut planner = Planner::new(t(0));
+    let mut planner = Planner::new(t(0), ChangeSeq::default());
     planner.extend(t(60 * MINUTE));
     let broken = planner.load(vec![job(1, "gibberish", 1_000), job(2, "every 1000+0", 1_000)]);
     assert_eq!(broken, [JobId::from_bytes([1; 16])]);

@@ -125,6 +125,14 @@ pub struct Pulse {
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct ChangeSeq(pub u64);
 
+impl ChangeSeq {
+    /// Whether whoever has seen everything up to here knows the newest versions of all jobs, where `last` was the last write that
+    /// changed a job which was there. Zero is nobody's knowledge.
+    pub fn covers(self, last: ChangeSeq) -> bool {
+        self.0 > 0 && self >= last
+    }
+}
+
 /// Jobs that were written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Changes {
@@ -297,6 +305,8 @@ pub struct Claim {
     pub lease: Lease,
     /// When it was released to the queue.
     pub queued_at: Option<Timestamp>,
+    /// What its dispatch says.
+    pub as_of: ChangeSeq,
 }
 
 /// How long an attempt keeps its execution.
@@ -657,4 +667,17 @@ pub struct Pruned {
     pub others: usize,
     /// Whether there is more.
     pub more: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_knows_nothing() {
+        assert!(
+            ChangeSeq(3).covers(ChangeSeq(3)) && ChangeSeq(4).covers(ChangeSeq(3)) && ChangeSeq(1).covers(ChangeSeq(0))
+        );
+        assert!(!ChangeSeq(2).covers(ChangeSeq(3)) && !ChangeSeq(0).covers(ChangeSeq(0)));
+    }
 }

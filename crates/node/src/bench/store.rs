@@ -163,8 +163,8 @@ pub fn fire_of(dispatch: &Dispatch) -> Fire {
 /// Its claim.
 pub fn claim(dispatch: &Dispatch, now: Timestamp) -> Claim {
     let lease = Lease::BeyondTimeout(10_000);
-    let (execution, job_version) = (dispatch.execution, dispatch.job_version);
-    Claim { execution, job_version, attempt: 0, worker: "bench".into(), now, lease, queued_at: Some(now) }
+    let (execution, job_version, as_of) = (dispatch.execution, dispatch.job_version, dispatch.as_of);
+    Claim { execution, job_version, attempt: 0, worker: "bench".into(), now, lease, queued_at: Some(now), as_of }
 }
 
 fn complete(

@@ -4,6 +4,7 @@ use super::known::{Lane, Quota};
 use campanile_model::action::{ActionKind, Runner};
 use campanile_model::job::Priority;
 use campanile_model::queue::Dispatch;
+use campanile_model::store::ChangeSeq;
 use campanile_model::{TenantId, Timestamp};
 use campanile_pg::Uuid;
 use campanile_pg::tokio_postgres;
@@ -137,6 +138,7 @@ fn read_one(row: &tokio_postgres::Row, names: &mut Interned) -> Option<Row> {
         action: ActionKind::from_code(u8::try_from(row.get::<_, i16>(9)).ok()?)?,
         target: names.get(row.get(10)),
         queued_at: row.get::<_, Option<i64>>(11).map(Timestamp::from_millis),
+        as_of: ChangeSeq::default(),
     };
     Some(Row { seq: row.get(0), item })
 }

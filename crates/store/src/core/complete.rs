@@ -13,7 +13,7 @@ use super::set::WorkingSet;
 use campanile_model::error::{Error, Kind};
 use campanile_model::execution::AttemptOutcome;
 use campanile_model::fault::{Bug, planted};
-use campanile_model::ids::ExecutionId;
+use campanile_model::ids::{ExecutionId, JobId};
 use campanile_model::lifecycle::{self, Event, State};
 use campanile_model::overlap::Overlap;
 use campanile_model::store::{Applied, AttemptFence, Claim, Completion, CompletionOf};
@@ -39,6 +39,12 @@ pub(crate) fn unclaimed(completions: &[Completion]) -> Result<Vec<&Claim>> {
 /// completion before it may end that. Of these the backend loads what a claim needs.
 pub(crate) fn may_start<'s>(set: &'s WorkingSet<'_>, claim: &Claim) -> Option<&'s Record> {
     set.get(claim.execution).filter(|record| !record.state.is_final())
+}
+
+/// The jobs whose versions are needed to judge claims among completions: not those of what is as it was fired.
+pub(crate) fn jobs_to_judge(set: &WorkingSet<'_>, unclaimed: &[&Claim]) -> Vec<JobId> {
+    let unknown = unclaimed.iter().filter(|claim| !set.is_as_fired(claim));
+    unknown.filter_map(|claim| Some(may_start(set, claim)?.of.job)).collect()
 }
 
 /// Ends attempts. The set has the executions with their runs, what `effects::Preload` asks for, and how many lines

@@ -30,8 +30,8 @@ pub(crate) fn new_name(write: &JobWrite) -> Option<&str> {
     }
 }
 
-/// Whether somebody is there already, where nobody must be.
-fn is_new(write: &JobWrite) -> bool {
+/// Whether it makes a job, and changes none that is there.
+pub(crate) fn is_new(write: &JobWrite) -> bool {
     matches!(write.change, Change::Create { .. })
 }
 

@@ -9,7 +9,7 @@ use campanile_model::job::Priority;
 use campanile_model::job::version::FiredUnder;
 use campanile_model::lifecycle::{self, Event, State};
 use campanile_model::queue::Dispatch;
-use campanile_model::store::{Fire, Waiting};
+use campanile_model::store::{ChangeSeq, Fire, Waiting};
 use campanile_model::time::Timestamp;
 use std::sync::Arc;
 
@@ -179,6 +179,7 @@ impl Record {
             action: self.action,
             target: self.of.target.clone(),
             queued_at: None,
+            as_of: ChangeSeq::default(),
         };
         Waiting { dispatch, wake_at: self.wake_at }
     }

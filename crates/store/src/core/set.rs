@@ -15,7 +15,7 @@ use campanile_model::ids::{ExecutionId, JobId};
 use campanile_model::job::Definition;
 use campanile_model::job::version::{InForce, discard_reason};
 use campanile_model::lifecycle::{self, Event, State};
-use campanile_model::store::Waiting;
+use campanile_model::store::{ChangeSeq, Claim, Waiting};
 use campanile_model::time::Timestamp;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -26,7 +26,9 @@ use std::sync::Arc;
 pub(crate) struct WorkingSet<'b> {
     /// Boxed: they are large, and go from batch to batch where a store keeps them.
     records: IdMap<ExecutionId, Box<Record>>,
-    /// The newest versions of jobs, of what may start.
+    /// The last write that changed a job which was there, where it was looked up.
+    pub(crate) last_change: Option<ChangeSeq>,
+    /// The newest versions of jobs, of what may start and is not known to be as it was fired.
     pub(crate) newest: IdMap<JobId, InForce>,
     /// The superseded versions that govern executions which may start, where it is not the newest (`FiredUnder::needs_older`).
     pub(crate) governing: IdMap<ExecutionId, InForce>,
@@ -123,6 +125,12 @@ impl<'b> WorkingSet<'b> {
     /// A fence that nobody has had.
     pub(super) fn fence(&mut self) -> Result<u64> {
         self.fences.next().ok_or_else(|| missing("fence"))
+    }
+
+    /// Whether a claim's execution, which is what the claimer was sent for, was fired under the version that still is the newest of its
+    /// job: then its versions need not be looked at.
+    pub(super) fn is_as_fired(&self, claim: &Claim) -> bool {
+        self.last_change.is_some_and(|last| claim.as_of.covers(last))
     }
 
     /// Why an execution must not run, by the versions of its job.

@@ -6,7 +6,7 @@ use super::effects;
 use super::load::{self, LockScope, RowLocks};
 use super::progress;
 use super::write;
-use crate::core::complete::{self, may_start, unclaimed};
+use crate::core::complete::{self, jobs_to_judge, may_start, unclaimed};
 use crate::core::effects::Preload;
 use crate::core::record::Record;
 use campanile_model::store::{Applied, Completion, Verdicts};
@@ -27,7 +27,7 @@ pub(super) async fn complete(
     let logging = completions.iter().filter(|completion| !completion.logs.is_empty()).map(Completion::execution);
     let ((pools, fences), newest, (watches, outbox), reports) = try_join!(
         load_starts(tx, &wanted),
-        load::get_in_force(tx, wanted.iter().map(|record| record.of.job)),
+        load::get_in_force(tx, jobs_to_judge(&set, &unclaimed)),
         effects::preload(tx, Preload::of(&set, completions)),
         progress::load_reports(tx, logging),
     )?;

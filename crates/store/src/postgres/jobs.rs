@@ -14,14 +14,13 @@ use super::rows::{self, Columns, Texts, encode_tags, storable};
 use super::write::{column, ms};
 use super::{shards, skips, versions, watches};
 use crate::clock::StoreClock;
-use crate::core::jobs::{Catalogue, Last, Made, Stored, key_name, new_name};
+use crate::core::jobs::{Catalogue, Last, Made, Stored, is_new, key_name, new_name};
 use crate::core::shards::{ShardSet, refuse_lost};
 use crate::definition;
 use crate::prefix::prefix_end;
 use campanile_model::error::{Error, Kind};
 use campanile_model::fault::{Bug, planted};
 use campanile_model::ids::{JobId, TenantId};
-use campanile_model::job::version::Change;
 use campanile_model::job::{Cursor, Job};
 use campanile_model::limits;
 use campanile_model::shard::{ShardFence, shard_of};
@@ -38,6 +37,8 @@ use std::collections::HashMap;
 
 /// The counter that orders writes.
 const CHANGE_SEQ: &str = "change_seq";
+/// The last of them that changed a job which was there.
+pub(super) const LAST_CHANGE: &str = "last_change";
 /// The count of jobs that are not deleted.
 const LIVE_JOBS: &str = "live_jobs";
 /// The last character there is.
@@ -58,8 +59,7 @@ pub(super) struct Batch<'w> {
 
 /// Whether these are new jobs in bulk, which need not be looked for first.
 pub(super) fn are_new(writes: &[JobWrite]) -> bool {
-    let is_new = |write: &JobWrite| matches!(write.change, Change::Create { .. }) && write.keyed.is_none();
-    writes.len() >= bulk::ROWS_MIN && writes.iter().all(is_new)
+    writes.len() >= bulk::ROWS_MIN && writes.iter().all(|write| is_new(write) && write.keyed.is_none())
 }
 
 /// Changes jobs, each judged alone, in their order.
@@ -129,7 +129,7 @@ async fn load<'w>(tx: &Tx<'_>, batch: &Batch<'w>) -> Done<Turn<'w>> {
         let held = async {
             // A claim that has read a job keeps it from changing until the claim is committed. So between the instant from
             // which a change counts and its commit, nothing starts.
-            if writes.iter().any(|write| !matches!(write.change, Change::Create { .. })) {
+            if !writes.iter().all(is_new) {
                 tx.raw().query(&hold, &[&lock]).await?;
             }
             Ok::<_, Failure>(())
@@ -192,7 +192,9 @@ async fn write(tx: &Tx<'_>, first_seq: i64, last: &[Last<'_>], freed: Vec<JobId>
         tx.execute(include_str!("sql/jobs/free_names.sql"), &[&freed]).await?;
     }
     let (changed, new): (Vec<&Last<'_>>, Vec<&Last<'_>>) = last.iter().partition(|last| last.stored.is_some());
-    if !changed.is_empty() {
+    if let Some(newest) = changed.last() {
+        let seq = first_seq + newest.at as i64;
+        tx.execute(include_str!("sql/counters/set.sql"), &[&LAST_CHANGE, &seq]).await?;
         let judged_by: Vec<i64> = changed.iter().filter_map(|last| last.stored.map(i64::from)).collect();
         let mut values = values(first_seq, &changed)?;
         values.push(Box::new(judged_by));

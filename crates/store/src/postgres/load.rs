@@ -16,6 +16,7 @@
 //! limits and watches: where a cancel has the row and wants one of these, PostgreSQL ends one of the two as well.
 
 use super::Locks;
+use super::jobs::LAST_CHANGE;
 use super::rows::{self, Columns, Texts};
 use super::write::column;
 use crate::core::change::Subject;
@@ -28,10 +29,11 @@ use campanile_model::ids::{ExecutionId, FireKind, JobId};
 use campanile_model::job::version::InForce;
 use campanile_model::job::{Definition, JobState, Priority};
 use campanile_model::overlap::Overlap;
+use campanile_model::store::ChangeSeq;
 use campanile_model::time::Timestamp;
 use campanile_pg::tokio_postgres::Row;
 use campanile_pg::tokio_postgres::types::ToSql;
-use campanile_pg::{Done, Tx, Uuid, WrittenBy};
+use campanile_pg::{Done, Failure, Tx, Uuid, WrittenBy};
 use futures_util::try_join;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -101,15 +103,16 @@ pub(super) async fn load<'b>(
         LockScope::Runs(locks) | LockScope::Jobs(locks) => locks,
     };
     let share = async {
-        match scope {
-            LockScope::Jobs(locks) => share_jobs(tx, locks).await,
-            LockScope::Rows | LockScope::Runs(_) => Ok(()),
-        }
+        Ok::<_, Failure>(match scope {
+            LockScope::Jobs(locks) => Some(look_at_jobs(tx, locks).await?),
+            LockScope::Rows | LockScope::Runs(_) => None,
+        })
     };
     let allowed = i16::from(Overlap::Allow.code());
     let jobs = match row_locks {
         RowLocks::AtWrite => {
-            let (_, found) = try_join!(share, find(tx, row_locks, &ids, None))?;
+            let (last_change, found) = try_join!(share, find(tx, row_locks, &ids, None))?;
+            loading.set.last_change = last_change;
             let jobs = loading.insert_free(&found)?;
             if !jobs.is_empty() {
                 // Rows are locked before runs, as by everybody.
@@ -120,8 +123,9 @@ pub(super) async fn load<'b>(
         RowLocks::Now => {
             let sql = include_str!("sql/executions/overlapping.sql");
             let key: [&(dyn ToSql + Sync); 4] = [&ids.all, &ids.first, &ids.last, &allowed];
-            let (_, overlapping, found) =
+            let (last_change, overlapping, found) =
                 try_join!(share, tx.query(sql, &key), find(tx, row_locks, &ids, Some(allowed)))?;
+            loading.set.last_change = last_change;
             loading.insert_locked(&found)?;
             overlapping.iter().map(|row| Columns::of(row).job_id()).collect::<Done<_>>()?
         }
@@ -217,6 +221,17 @@ fn lock_key(job: JobId) -> i32 {
 pub(super) async fn share_jobs(tx: &Tx<'_>, locks: Locks) -> Done<()> {
     tx.query(include_str!("sql/attempts/share_jobs.sql"), &[&locks.jobs]).await?;
     Ok(())
+}
+
+/// The same; says which change of a job was the last one.
+async fn look_at_jobs(tx: &Tx<'_>, locks: Locks) -> Done<ChangeSeq> {
+    // Prepared before, so that they go in this order: what is told was read under the lock.
+    let share = tx.prepare(include_str!("sql/attempts/share_jobs.sql"));
+    let (share, tell) = try_join!(share, tx.prepare(include_str!("sql/counters/get.sql")))?;
+    let share = async { Ok::<_, Failure>(tx.raw().query(&share, &[&locks.jobs]).await?) };
+    let tell = async { Ok::<_, Failure>(tx.raw().query_one(&tell, &[&LAST_CHANGE]).await?) };
+    let (_, told) = try_join!(share, tell)?;
+    Ok(ChangeSeq(told.get::<_, i64>(0) as u64))
 }
 
 /// Loads what decides about starts: the newest versions of these jobs, and of executions that those do not govern, the versions that

@@ -9,7 +9,7 @@ use campanile_model::lifecycle::State;
 use campanile_model::overlap::Overlap;
 use campanile_model::queue::Dispatch;
 use campanile_model::stats::Tally;
-use campanile_model::store::PlannedJob;
+use campanile_model::store::{ChangeSeq, PlannedJob};
 use campanile_model::time::Timestamp;
 use campanile_pg::tokio_postgres::Row;
 use campanile_pg::tokio_postgres::types::FromSql;
@@ -164,6 +164,7 @@ pub(super) fn dispatch(columns: &mut Columns<'_>, texts: &mut Texts) -> Done<Dis
         action: columns.code("action", ActionKind::from_code)?,
         target: texts.share(columns.text()?),
         queued_at: None,
+        as_of: ChangeSeq::default(),
     })
 }
 

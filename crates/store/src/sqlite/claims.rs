@@ -25,7 +25,6 @@ pub(super) fn claim(connection: &Connection, claims: &[Claim]) -> Done<Verdicts<
 /// What must be loaded for those that may start.
 #[derive(Default)]
 pub(super) struct Starting {
-    pub(super) jobs: Vec<JobId>,
     versions: Vec<(JobId, u32)>,
     /// One for each that may start.
     pub(super) pools: Vec<(TenantId, Arc<str>)>,
@@ -40,7 +39,6 @@ impl Starting {
         let mut starting = Self::default();
         for record in records {
             let of = &record.of;
-            starting.jobs.push(of.job);
             starting.versions.push((of.job, record.job_version));
             starting.pools.push((of.tenant, of.pool.clone()));
             if record.attempts_from > 0 {

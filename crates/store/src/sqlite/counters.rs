@@ -5,6 +5,8 @@ use rusqlite::Connection;
 
 /// Order of job writes.
 pub(super) const CHANGE_SEQ: &str = "change_seq";
+/// The last of them that changed a job which was there.
+pub(super) const LAST_CHANGE: &str = "last_change";
 /// Fences of attempts.
 pub(super) const FENCE: &str = "fence";
 /// Count of jobs that are not deleted.
@@ -23,6 +25,12 @@ pub(super) fn take(connection: &Connection, name: &str, count: usize) -> Done<u6
 pub(super) fn add(connection: &Connection, name: &str, by: i64) -> Done<i64> {
     let mut statement = connection.prepare_cached(include_str!("sql/counters/take.sql"))?;
     Ok(statement.query_row((name, by), |row| row.get(0))?)
+}
+
+/// Sets a counter.
+pub(super) fn set(connection: &Connection, name: &str, value: u64) -> Done<()> {
+    connection.prepare_cached(include_str!("sql/counters/set.sql"))?.execute((name, value as i64))?;
+    Ok(())
 }
 
 /// Reads a counter.

@@ -25,14 +25,20 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, ToSql, params};
 pub(super) fn put(connection: &Connection, writes: &[JobWrite], now: Timestamp) -> Done<Vec<Put>> {
     let mut put = Statements::prepare(connection)?;
     let first_seq = counters::take(connection, counters::CHANGE_SEQ, writes.len())?;
-    let mut live_change = 0;
+    let (mut live_change, mut last_change) = (0, None);
     let mut verdicts = Vec::with_capacity(writes.len());
     for (write, seq) in writes.iter().zip(first_seq..) {
         let verdict = put.one(write, seq, now)?;
         if matches!(verdict, Put::Done(_)) {
             live_change += rules::live_change(write);
+            if !rules::is_new(write) {
+                last_change = Some(seq);
+            }
         }
         verdicts.push(verdict);
+    }
+    if let Some(seq) = last_change {
+        counters::set(connection, counters::LAST_CHANGE, seq)?;
     }
     if live_change != 0 {
         counters::add(connection, counters::LIVE_JOBS, live_change)?;

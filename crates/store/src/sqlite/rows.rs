@@ -10,7 +10,7 @@ use campanile_model::lifecycle::State;
 use campanile_model::overlap::Overlap;
 use campanile_model::queue::Dispatch;
 use campanile_model::stats::Tally;
-use campanile_model::store::PlannedJob;
+use campanile_model::store::{ChangeSeq, PlannedJob};
 use campanile_model::time::Timestamp;
 use rusqlite::Row;
 use rusqlite::types::FromSql;
@@ -151,6 +151,7 @@ pub(super) fn dispatch(columns: &mut Columns<'_, '_>, texts: &mut Texts) -> Done
         action: columns.code("action", ActionKind::from_code)?,
         target: texts.share(columns.text()?),
         queued_at: None,
+        as_of: ChangeSeq::default(),
     })
 }
 

@@ -3,6 +3,7 @@
 use campanile_model::action::{ActionKind, Runner};
 use campanile_model::job::Priority;
 use campanile_model::queue::{Depth, Dispatch, PoolDepth, Queue, Receive};
+use campanile_model::store::ChangeSeq;
 use campanile_model::{ExecutionId, JobId, TenantId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
@@ -71,6 +72,7 @@ pub fn dispatch(n: u64, tenant: u32, priority: Priority, pool: &str, action: Act
         action,
         target: if action == ActionKind::Webhook { "https://example.com".into() } else { "".into() },
         queued_at: None,
+        as_of: ChangeSeq::default(),
     }
 }
 

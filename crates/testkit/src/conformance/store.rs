@@ -79,6 +79,8 @@ macro_rules! store_suite {
                     a_deletion_takes_away_what_older_versions_owe,
                     an_instant_is_governed_by_the_version_in_force_at_it,
                     an_instant_before_the_changes_runs_as_it_was,
+                    who_fired_before_a_change_is_looked_up,
+                    who_has_seen_all_changes_is_believed,
                     what_another_version_took_over_is_not_claimed_for_the_older_one,
                     an_execution_runs_under_its_own_version_in_whole,
                     a_held_execution_keeps_its_version,

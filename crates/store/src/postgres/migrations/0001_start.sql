@@ -15,7 +15,7 @@ CREATE TABLE counters (
     name  text PRIMARY KEY,
     value int8 NOT NULL
 ) WITH (fillfactor = 10);
-INSERT INTO counters (name, value) VALUES ('change_seq', 0), ('live_jobs', 0), ('limits', 0);
+INSERT INTO counters (name, value) VALUES ('change_seq', 0), ('last_change', 0), ('live_jobs', 0), ('limits', 0);
 
 -- Fences of attempts. They need not be in the order of commits: those of one execution are, because its row is locked.
 CREATE SEQUENCE fences AS int8 CACHE 1;

@@ -14,7 +14,7 @@ CREATE TABLE counters (
     name  TEXT PRIMARY KEY,
     value INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO counters (name, value) VALUES ('change_seq', 0), ('fence', 0), ('live_jobs', 0), ('limits', 0);
+INSERT INTO counters (name, value) VALUES ('change_seq', 0), ('last_change', 0), ('fence', 0), ('live_jobs', 0), ('limits', 0);
 
 CREATE TABLE meta (
     key   TEXT PRIMARY KEY,

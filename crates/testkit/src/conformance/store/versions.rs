@@ -9,8 +9,8 @@ use campanile_model::lifecycle::{Event, State};
 use campanile_model::overlap::Overlap;
 use campanile_model::schedule::Schedule;
 use campanile_model::store::{
-    Applied, ChangeSeq, Claim, Claimed, CursorMove, DueQuery, FireVerdict, Fired, JobKey, JobQuery, PlannedJob,
-    RunningQuery, Skip, Waiting,
+    Applied, ChangeSeq, Claim, Claimed, Completion, CursorMove, DueQuery, FireVerdict, Fired, JobKey, JobQuery,
+    PlannedJob, Put, RunningQuery, Skip, Waiting,
 };
 use campanile_model::{ExecutionId, TenantId, Timestamp};
 use std::sync::Arc;
@@ -158,6 +158,51 @@ pub async fn what_another_version_took_over_is_not_claimed_for_the_older_one(sto
     assert_eq!(store.granted(id, 0, DUE).await.job_version, 2);
     let claimed = store.claim(vec![older]).await.unwrap();
     assert_eq!((claimed.verdicts, claimed.ready), (vec![Claimed::Stale { state: State::Running }], vec![]));
+}
+
+/// A claim of a no-op that has seen the changes of jobs up to `as_of`.
+fn unclaimed(id: ExecutionId, as_of: ChangeSeq) -> Completion {
+    g::complete_unclaimed(Claim { as_of, ..g::claim(id, 0, DUE) })
+}
+
+/// Up to where changes of jobs can be seen.
+async fn seen(store: &Fixture) -> ChangeSeq {
+    store.load_changed(ChangeSeq::default(), 0).await.unwrap().upto
+}
+
+/// Whoever fired it did not see what has changed since, of this job or another.
+pub async fn who_fired_before_a_change_is_looked_up(store: Fixture) {
+    let changes = [(g::Change::Delete, Reason::JobDeleted), (g::Change::Pause(None), Reason::Paused)];
+    for (n, (change, reason)) in (1..).zip(changes) {
+        let (job, id) = store.pending(n).await;
+        let as_of = seen(&store).await;
+        store.change(&job, after_due(-1), change).await;
+        let verdict = store.completed(unclaimed(id, as_of)).await;
+        assert_eq!(verdict, Applied::Stale { state: State::Skipped });
+        assert_eq!(store.execution(id).await.reason, Some(reason));
+    }
+    let (_, fine) = store.pending(10).await;
+    let as_of = seen(&store).await;
+    let (other, _) = store.pending(11).await;
+    store.change(&other, after_due(-1), g::Change::Delete).await;
+    assert_eq!(store.completed(unclaimed(fine, as_of)).await, Applied::Done, "another job is gone");
+    let (_, unknown) = store.pending(12).await;
+    assert_eq!(store.completed(unclaimed(unknown, ChangeSeq::default())).await, Applied::Done);
+}
+
+/// Whoever has seen the last change of a job need not be looked up: not even what is wrong is found then. New jobs are no change.
+pub async fn who_has_seen_all_changes_is_believed(store: Fixture) {
+    let (job, id) = store.pending(1).await;
+    store.change(&job, after_due(-1), g::Change::Delete).await;
+    // A change of the same batch that came to nothing is not the last one: nobody could see it.
+    let (paused, gone) = (store.job(2).await, g::job(3));
+    let pause = |job: &Job| g::change(job, g::Change::Pause(None));
+    let puts = store.put_jobs(vec![pause(&paused), pause(&gone)]).await.unwrap();
+    assert!(matches!(*puts, [Put::Done(_), Put::Gone]), "{puts:?}");
+    let as_of = store.load_changed(ChangeSeq::default(), 100).await.unwrap().upto;
+    store.job(4).await;
+    assert!(seen(&store).await > as_of);
+    assert_eq!(store.completed(unclaimed(id, as_of)).await, Applied::Done);
 }
 
 /// Rule 3, many changes later.

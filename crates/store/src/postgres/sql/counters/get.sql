@@ -1,4 +1,4 @@
--- caller: load_changed
+-- caller: load_changed, claim, complete of an unclaimed attempt
 -- guard: none: reads
 -- index: counters_pkey
 SELECT value FROM counters WHERE name = $1
