@@ -29,12 +29,26 @@ pub(super) fn load<'b>(connection: &Connection, ids: impl IntoIterator<Item = Ex
     let mut loading = Loading::prepare(connection)?;
     let ids = ids.into_iter();
     loading.set.reserve(ids.size_hint().0);
+    let mut unknown = Vec::new();
     for id in ids {
+        match cache::take(id) {
+            Some(record) => loading.know(record)?,
+            None if loading.set.get(id).is_none() => unknown.push(id),
+            // It is in the batch twice.
+            None => {}
+        }
+    }
+    unknown.sort_unstable();
+    unknown.dedup();
+    for id in loading.scan(connection, unknown)? {
         loading.load(id)?;
     }
     loading.load_runs(connection)?;
     Ok(loading.set)
 }
+
+/// From so many rows on that are in no cache, it is tried to read them as neighbours.
+const SCAN_MIN: usize = 64;
 
 /// A set that is being filled.
 struct Loading<'b, 'c> {
@@ -55,22 +69,55 @@ impl<'c> Loading<'_, 'c> {
         if self.set.get(id).is_some() {
             return Ok(());
         }
-        let record = match cache::take(id) {
-            Some(record) => {
-                // In tests, the cache is compared with the row each time.
-                debug_assert_eq!(self.read(id)?.as_ref(), Some(&*record), "the cache differs from the row");
-                record
-            }
-            None => match self.read(id)? {
-                Some(record) => Box::new(record),
-                None => return Ok(()),
-            },
-        };
+        if let Some(record) = cache::take(id) {
+            return self.know(record);
+        }
+        if let Some(record) = self.read(id)? {
+            self.insert(Box::new(record));
+        }
+        Ok(())
+    }
+
+    /// Takes in what the cache had. In tests it is compared with the row each time.
+    fn know(&mut self, record: Box<Record>) -> Done<()> {
+        debug_assert_eq!(self.read(record.of.id)?.as_ref(), Some(&*record), "the cache differs from the row");
+        self.insert(record);
+        Ok(())
+    }
+
+    fn insert(&mut self, record: Box<Record>) {
         if record.of.overlap != Overlap::Allow {
             self.jobs.push(record.of.job);
         }
         self.set.insert(record);
-        Ok(())
+    }
+
+    /// Reads rows that may be neighbours, as those of a stampede are, by one scan: a statement for each would look for its place
+    /// in the tree again. Once it has passed over as many rows as are wanted, they are no neighbours: it returns those that are
+    /// left. `ids` are in order.
+    fn scan(&mut self, connection: &Connection, mut ids: Vec<ExecutionId>) -> Done<Vec<ExecutionId>> {
+        let (Some(first), Some(last)) = (ids.first(), ids.last()) else { return Ok(ids) };
+        if ids.len() < SCAN_MIN {
+            return Ok(ids);
+        }
+        let mut scan = connection.prepare_cached(include_str!("sql/executions/scan_ids.sql"))?;
+        let mut found = scan.query([first.as_bytes(), last.as_bytes()])?;
+        let (mut at, mut passed_over) = (0, 0);
+        while let Some(row) = found.next()? {
+            let id = Columns::of(row).execution_id()?;
+            at += ids[at..].iter().take_while(|wanted| **wanted < id).count();
+            if ids.get(at) == Some(&id) {
+                let record = read(row, &mut self.texts)?;
+                self.insert(Box::new(record));
+                at += 1;
+                continue;
+            }
+            passed_over += 1;
+            if passed_over > ids.len() {
+                return Ok(ids.split_off(at));
+            }
+        }
+        Ok(Vec::new())
     }
 
     fn read(&mut self, id: ExecutionId) -> Done<Option<Record>> {
