@@ -120,7 +120,7 @@ pub(super) fn judge(set: &mut WorkingSet<'_>, claim: &Claim, last: bool) -> Resu
     if (of.overlap != Overlap::Allow || pool.is_some()) && !last {
         return Ok(Judged::Contended);
     }
-    if !set.is_as_fired(claim)
+    if !set.is_unchanged_since_fire(claim)
         && let Some(reason) = set.stale(record)
     {
         overlap::end(set, claim.execution, Event::Discard, (reason, None), claim.now)?;

@@ -41,15 +41,18 @@ pub(crate) fn may_start<'s>(set: &'s WorkingSet<'_>, claim: &Claim) -> Option<&'
     set.get(claim.execution).filter(|record| !record.state.is_final())
 }
 
-/// The jobs whose versions are needed to judge claims among completions: not those of what is as it was fired.
+/// The jobs whose versions are needed: of claims among completions, but not of what nobody has changed since it was fired. Whose runs
+/// may not overlap is always looked at: the end of one may let another one start that was not looked at for itself.
 pub(crate) fn jobs_to_judge(set: &WorkingSet<'_>, unclaimed: &[&Claim]) -> Vec<JobId> {
-    let unknown = unclaimed.iter().filter(|claim| !set.is_as_fired(claim));
-    unknown.filter_map(|claim| Some(may_start(set, claim)?.of.job)).collect()
+    let job = |claim: &&Claim| {
+        let of = &may_start(set, claim)?.of;
+        (of.overlap != Overlap::Allow || !set.is_unchanged_since_fire(claim)).then_some(of.job)
+    };
+    unclaimed.iter().filter_map(job).collect()
 }
 
 /// Ends attempts. The set has the executions with their runs, what `effects::Preload` asks for, and how many lines
-/// those have that log; of those that `may_start`, also the versions of their jobs, limits of pools and a fence
-/// each.
+/// those have that log; of those that `may_start`, also limits of pools and a fence each, and the versions of `jobs_to_judge`.
 pub(crate) fn complete<'b>(set: &mut WorkingSet<'b>, completions: &'b [Completion]) -> Result<Vec<Applied>> {
     let mut verdicts = vec![Applied::Gone; completions.len()];
     for i in in_order(completions, Completion::execution) {

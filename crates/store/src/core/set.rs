@@ -127,9 +127,9 @@ impl<'b> WorkingSet<'b> {
         self.fences.next().ok_or_else(|| missing("fence"))
     }
 
-    /// Whether a claim's execution, which is what the claimer was sent for, was fired under the version that still is the newest of its
-    /// job: then its versions need not be looked at.
-    pub(super) fn is_as_fired(&self, claim: &Claim) -> bool {
+    /// Whether nobody has changed a job since a claim's execution was fired: then the version that fired it is the newest of its job.
+    /// The execution must be what the claimer was sent for.
+    pub(super) fn is_unchanged_since_fire(&self, claim: &Claim) -> bool {
         self.last_change.is_some_and(|last| claim.as_of.covers(last))
     }
 

@@ -3,7 +3,7 @@
 
 use super::cancel::cancel;
 use super::claim::{claim, startable};
-use super::complete::{complete, may_start};
+use super::complete::{complete, jobs_to_judge, may_start};
 use super::dead::{Newest, resolve};
 use super::fire::{fire, newest};
 use super::pools::Pool;
@@ -16,8 +16,8 @@ use campanile_model::job::version::InForce;
 use campanile_model::lifecycle::{Event, State};
 use campanile_model::overlap::Overlap;
 use campanile_model::store::{
-    Applied, AttemptFence, CancelBatch, CancelVerdict, Claimed, Completion, CompletionOf, Fire, FireBatch, Fired,
-    Granted, Resolve,
+    Applied, AttemptFence, CancelBatch, CancelVerdict, ChangeSeq, Claim, Claimed, Completion, CompletionOf, Fire,
+    FireBatch, Fired, Granted, Resolve,
 };
 use campanile_model::time::Timestamp;
 use campanile_testkit::generate as g;
@@ -246,4 +246,17 @@ fn the_dead_run_again_or_are_given_up() {
     let verdicts = resolve(&mut set, (job.tenant, &given_up, LATE), &none).unwrap();
     assert_eq!(verdicts, [Applied::Stale { state: State::Pending }, Applied::Done]);
     assert_eq!(set.get(ids[1]).unwrap().reason, Some(Reason::DiscardedByUser));
+}
+
+#[test]
+fn who_saw_the_last_change_needs_no_version_unless_runs_may_not_overlap() {
+    for (overlap, needed) in [(Overlap::Allow, 0), (Overlap::BufferOne, 1)] {
+        let job = g::job_with(1, |d| d.overlap = overlap);
+        let (fires, ids) = fires(&job, 1);
+        let mut set = loaded(&job, &fires);
+        set.last_change = Some(ChangeSeq(3));
+        let claim = |as_of| Claim { as_of: ChangeSeq(as_of), ..g::claim(ids[0], 0, LATE) };
+        assert_eq!(jobs_to_judge(&set, &[&claim(3)]).len(), needed, "{overlap:?}");
+        assert_eq!(jobs_to_judge(&set, &[&claim(2)]).len(), 1);
+    }
 }

@@ -17,7 +17,8 @@ use std::collections::BTreeSet;
 
 /// Starts attempts.
 pub(super) async fn claim(tx: &Tx<'_>, locks: Locks, row_locks: RowLocks, claims: &[Claim]) -> Done<Verdicts<Claimed>> {
-    let mut set = load::load(tx, LockScope::Jobs(locks), row_locks, claims.iter().map(|claim| claim.execution)).await?;
+    let mut set =
+        load::load(tx, LockScope::Claims(locks), row_locks, claims.iter().map(|claim| claim.execution)).await?;
     let wanted: Vec<&Record> = claims.iter().filter_map(|claim| startable(&set, claim)).collect();
     let tried = wanted.iter().filter(|record| record.deliveries > 0).map(|record| record.of.id);
     let versions = wanted.iter().map(|record| (record.of.job, record.job_version)).collect();

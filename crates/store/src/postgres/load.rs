@@ -46,6 +46,8 @@ pub(super) enum LockScope {
     /// Also the runs of jobs that may not overlap, so that nobody else starts or ends one.
     Runs(Locks),
     /// Also jobs, so that nobody changes one and what was acknowledged before is seen.
+    Claims(Locks),
+    /// The same; and the last change of a job is read, because of some nothing more has to be known than that.
     Jobs(Locks),
 }
 
@@ -100,11 +102,15 @@ pub(super) async fn load<'b>(
             loading.lock(tx, &ids).await?;
             return Ok(loading.set);
         }
-        LockScope::Runs(locks) | LockScope::Jobs(locks) => locks,
+        LockScope::Runs(locks) | LockScope::Claims(locks) | LockScope::Jobs(locks) => locks,
     };
     let share = async {
         Ok::<_, Failure>(match scope {
-            LockScope::Jobs(locks) => Some(look_at_jobs(tx, locks).await?),
+            LockScope::Jobs(locks) => Some(share_jobs_and_read_last_change(tx, locks).await?),
+            LockScope::Claims(locks) => {
+                share_jobs(tx, locks).await?;
+                None
+            }
             LockScope::Rows | LockScope::Runs(_) => None,
         })
     };
@@ -224,7 +230,7 @@ pub(super) async fn share_jobs(tx: &Tx<'_>, locks: Locks) -> Done<()> {
 }
 
 /// The same; says which change of a job was the last one.
-async fn look_at_jobs(tx: &Tx<'_>, locks: Locks) -> Done<ChangeSeq> {
+async fn share_jobs_and_read_last_change(tx: &Tx<'_>, locks: Locks) -> Done<ChangeSeq> {
     // Prepared before, so that they go in this order: what is told was read under the lock.
     let share = tx.prepare(include_str!("sql/attempts/share_jobs.sql"));
     let (share, tell) = try_join!(share, tx.prepare(include_str!("sql/counters/get.sql")))?;

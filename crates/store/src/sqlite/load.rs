@@ -24,31 +24,31 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
+/// From so many rows on that are in no cache, it is tried to read them as neighbours.
+const SCAN_MIN: usize = 64;
+
 /// Loads executions, and those that stand in line with them.
 pub(super) fn load<'b>(connection: &Connection, ids: impl IntoIterator<Item = ExecutionId>) -> Done<WorkingSet<'b>> {
     let mut loading = Loading::prepare(connection)?;
     let ids = ids.into_iter();
     loading.set.reserve(ids.size_hint().0);
-    let mut unknown = Vec::new();
+    let mut uncached = Vec::new();
     for id in ids {
         match cache::take(id) {
-            Some(record) => loading.know(record)?,
-            None if loading.set.get(id).is_none() => unknown.push(id),
+            Some(record) => loading.insert_cached(record)?,
+            None if loading.set.get(id).is_none() => uncached.push(id),
             // It is in the batch twice.
             None => {}
         }
     }
-    unknown.sort_unstable();
-    unknown.dedup();
-    for id in loading.scan(connection, unknown)? {
+    uncached.sort_unstable();
+    uncached.dedup();
+    for id in loading.scan(connection, uncached)? {
         loading.load(id)?;
     }
     loading.load_runs(connection)?;
     Ok(loading.set)
 }
-
-/// From so many rows on that are in no cache, it is tried to read them as neighbours.
-const SCAN_MIN: usize = 64;
 
 /// A set that is being filled.
 struct Loading<'b, 'c> {
@@ -70,7 +70,7 @@ impl<'c> Loading<'_, 'c> {
             return Ok(());
         }
         if let Some(record) = cache::take(id) {
-            return self.know(record);
+            return self.insert_cached(record);
         }
         if let Some(record) = self.read(id)? {
             self.insert(Box::new(record));
@@ -79,7 +79,7 @@ impl<'c> Loading<'_, 'c> {
     }
 
     /// Takes in what the cache had. In tests it is compared with the row each time.
-    fn know(&mut self, record: Box<Record>) -> Done<()> {
+    fn insert_cached(&mut self, record: Box<Record>) -> Done<()> {
         debug_assert_eq!(self.read(record.of.id)?.as_ref(), Some(&*record), "the cache differs from the row");
         self.insert(record);
         Ok(())
@@ -100,7 +100,7 @@ impl<'c> Loading<'_, 'c> {
         if ids.len() < SCAN_MIN {
             return Ok(ids);
         }
-        let mut scan = connection.prepare_cached(include_str!("sql/executions/scan_ids.sql"))?;
+        let mut scan = connection.prepare_cached(include_str!("sql/executions/load_range.sql"))?;
         let mut found = scan.query([first.as_bytes(), last.as_bytes()])?;
         let (mut at, mut passed_over) = (0, 0);
         while let Some(row) = found.next()? {
@@ -311,7 +311,7 @@ fn in_force(columns: &mut Columns<'_, '_>) -> Done<InForce> {
     })
 }
 
-/// Reads an execution, by the columns of `load.sql`.
+/// Reads an execution, by the columns of `load.sql` and `load_range.sql`.
 fn read(row: &Row<'_>, texts: &mut Texts) -> Done<Record> {
     let mut columns = Columns::of(row);
     let of = Subject {
@@ -361,4 +361,14 @@ fn read(row: &Row<'_>, texts: &mut Texts) -> Done<Record> {
         stored: (state, fence),
         seen: None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_row_and_a_range_are_read_by_the_same_columns() {
+        let columns = |sql: &str| sql[sql.find("SELECT").unwrap()..sql.find("WHERE").unwrap()].to_owned();
+        let (one, range) = (include_str!("sql/executions/load.sql"), include_str!("sql/executions/load_range.sql"));
+        assert_eq!(columns(one), columns(range));
+    }
 }

@@ -1,4 +1,4 @@
--- caller: load_changed, claim, complete of an unclaimed attempt
+-- caller: load_changed, complete of an unclaimed attempt
 -- guard: none: reads
 -- index: counters_pkey
 SELECT value FROM counters WHERE name = $1

@@ -1,4 +1,4 @@
--- caller: large writes of executions that may be neighbours: read what they are judged by
+-- caller: large writes of executions that may be neighbours: read what they are judged by, by the columns of load.sql
 -- guard: none: reads
 -- index: PRIMARY KEY
 SELECT id, tenant, job_id, pool, target, overlap, watched, fire_at, first_started_at, kind, job_version, state, reason, attempt,
