@@ -1,9 +1,10 @@
-//! Step 4, dispatch: executions whose instant has come go to the queue. Before: fire. After: work.
+//! Step 6, dispatch: executions whose instant has come go to the queue. Before: fire. After: admit.
 //!
 //! Executions are made durable ahead of their instant, so this part decides how punctual Campanile is: it holds what is
 //! durable and not yet due in a wheel of its own, and releases it to the millisecond, never early. Backoffs end here
 //! too. A crash loses nothing: the store knows everything that waits, and the next start loads it.
 
+use crate::calls;
 use crate::context::Context;
 use crate::wheel::{Entry, Wheel};
 use campanile_model::action::Runner;
@@ -14,27 +15,6 @@ use campanile_model::store::Waiting;
 use campanile_model::{ExecutionId, Timestamp};
 use std::collections::HashSet;
 use tokio::sync::mpsc;
-
-/// Where executions that wait are sent.
-#[derive(Clone)]
-pub struct Dispatcher(mpsc::UnboundedSender<Vec<Waiting>>);
-
-impl Dispatcher {
-    /// Hands over executions that wait for their instant. None is held twice, however often it is handed over, so what is held
-    /// is bounded by what waits in the store.
-    pub fn send(&self, waiting: Vec<Waiting>) {
-        if !waiting.is_empty() {
-            // The receiver is gone only when the engine stops, and then the store still knows them.
-            let _ = self.0.send(waiting);
-        }
-    }
-}
-
-/// The sending and the receiving end.
-pub fn channel() -> (Dispatcher, mpsc::UnboundedReceiver<Vec<Waiting>>) {
-    let (sender, receiver) = mpsc::unbounded_channel();
-    (Dispatcher(sender), receiver)
-}
 
 /// Executions that are published at once. It bounds how long what is critical waits for it.
 const PUBLISH_MAX: usize = 1_024;
@@ -88,15 +68,19 @@ async fn publish(ctx: &Context, batch: Vec<Dispatch>) -> Vec<Dispatch> {
     if !workers.is_empty()
         && let Err(error) = ctx.queue.publish(workers.clone()).await
     {
-        tracing::warn!(%error, executions = workers.len(), "no room for what external workers should run");
         if error.code() != QUEUE_FULL {
+            calls::failed(ctx, "publish executions", &error);
             return workers.into_iter().chain(nodes).collect();
         }
+        tracing::warn!(%error, executions = workers.len(), "no room for what external workers should run");
     }
     if !nodes.is_empty()
         && let Err(error) = ctx.queue.publish(nodes.clone()).await
     {
-        tracing::warn!(%error, executions = nodes.len(), "cannot publish executions; trying again");
+        match error.code() {
+            QUEUE_FULL => tracing::warn!(%error, executions = nodes.len(), "no room in the queue; trying again"),
+            _ => calls::failed(ctx, "publish executions", &error),
+        }
         return nodes;
     }
     Vec::new()

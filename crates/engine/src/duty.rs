@@ -1,6 +1,6 @@
 //! What this node is charged with: which shards it owns, whether it does what one node does for all, and who is alive.
 //!
-//! Written by the loop that fires, read by everybody. It is a hint, as all coordination is: what it leads to is guarded in
+//! Written by the loop that owns, read by everybody. It is a hint, as all coordination is: what it leads to is guarded in
 //! the store.
 
 use campanile_model::shard::ShardId;

@@ -1,4 +1,4 @@
-//! Before the claim: what may start now, by the limits of pools and targets.
+//! What pools and targets can bear: who may start now. Shared by admit, which asks, and by all who know what has ended.
 //!
 //! Pools with slots and paused ones: the store decides, in the transaction of the claim; this is the node's knowledge of
 //! it, so that it does not ask in vain. Targets (slots, a rate, a circuit breaker) are decided here alone. What may not
@@ -8,6 +8,7 @@
 //! Without limits and without failures it costs one load of a flag. What it knows is bounded by what runs and waits; a
 //! target that nobody limits and that does well is forgotten.
 
+mod breaker;
 mod pool;
 mod target;
 

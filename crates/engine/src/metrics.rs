@@ -147,7 +147,7 @@ pub struct Metrics {
     pub pruned: Counter,
     /// By how much the counters of the store had drifted.
     pub drifted: Counter,
-    /// Errors of the store, each followed by another try.
+    /// Errors of the store or the queue, each followed by another try.
     pub store_errors: Counter,
     /// Writes of fires.
     pub fires: Batches,

@@ -1,13 +1,16 @@
-//! Notifications: what the outbox holds goes to its endpoints, until they take it.
+//! Step 13, notify: what the outbox holds goes to its endpoints, until they take it.
 //!
 //! Events were written with the state changes that they tell of; here they are sent, at least once, in the order in which
 //! they are due. An endpoint knows a repetition by its id. What fails is tried again with growing waits, and given up after
 //! a day or so; the log stays, and anybody can have it sent again. An endpoint that hangs has a few sends under way and no
 //! more, and holds nobody else up.
 
+/// Who is told.
+pub mod endpoints;
+
+use crate::bells::Bells;
+use crate::calls::{self, stopped};
 use crate::context::Context;
-use crate::fire::stopped;
-use crate::pulse::Bells;
 use campanile_model::fault::{self, Point};
 use campanile_model::notify::{Delivery, DeliveryState, Endpoint, Tried};
 use campanile_model::store::DeliveryWrite;
@@ -67,8 +70,7 @@ impl Sends {
         let due = match ctx.store.load_deliveries(ctx.clock.now(), &busy, BATCH).await {
             Ok(due) => due,
             Err(error) => {
-                ctx.metrics.store_errors.add(1);
-                tracing::warn!(%error, "cannot read the outbox; trying again");
+                calls::failed(ctx, "read the outbox", &error);
                 return false;
             }
         };
@@ -93,8 +95,7 @@ impl Sends {
         }
         if let Err(error) = ctx.store.put_deliveries(vec![DeliveryWrite::Tried(tried)]).await {
             // It is sent again, under the same id.
-            ctx.metrics.store_errors.add(1);
-            tracing::warn!(%error, "cannot note what was delivered; it will be sent again");
+            calls::failed(ctx, "note what was delivered", &error);
         }
         self.seqs.remove(&seq);
         if let Some(count) = self.per_endpoint.get_mut(&endpoint) {

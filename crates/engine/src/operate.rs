@@ -1,26 +1,31 @@
-//! Operations: replays of dead executions, and backfills of a job's past.
+//! Step 12, operate: what operators do. Replays of dead executions and backfills of a job's past, here; cancels, and a few dead
+//! executions at once.
 //!
 //! An operation is a row with what to do and how far it got. It moves in steps: look at what it started before, decide
 //! whether to go on (`pace`), start a few more, write the progress. A crash between two of these repeats at most one step;
 //! that finds its executions started already, passes them over, and does not count how they end. Nothing runs twice.
 
+use crate::bells::Bells;
+use crate::calls::{self, stopped};
 use crate::context::Context;
-use crate::dispatch::Dispatcher;
-use crate::fire::stopped;
-use crate::pulse::Bells;
+use crate::dispatcher::Dispatcher;
 use campanile_model::execution::Execution;
 use campanile_model::lifecycle::State;
 use campanile_model::operation::{Operation, OperationKind, OperationState};
 use campanile_model::store::{Applied, Expected, Page, RecordKey, RecordKind, RecordQuery, Stored};
-use campanile_model::{Error, ExecutionId, Kind, OperationId, Result, TenantId, Timestamp, limits};
+use campanile_model::{Error, ExecutionId, FieldError, Kind, OperationId, Result, TenantId, Timestamp, limits};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use tokio::sync::watch;
 
 mod backfill;
+mod cancel;
+mod dead;
 mod replay;
 
 pub use backfill::{BackfillPlan, BackfillSpec, PlannedFire, Reprocess, preview as preview_backfill};
+pub use cancel::{Cancel, cancel, fire_at};
+pub use dead::{bury, bury_matching, replay_now};
 pub use replay::{ReplaySpec, preview as preview_replay};
 
 /// How far an operation got.
@@ -143,12 +148,11 @@ pub async fn run(ctx: Context, dispatcher: Dispatcher, bells: Arc<Bells>, mut st
                     wait_ms = wait_ms.min(if operation.progress.len() > CROWDED_BYTES { CROWDED_MS } else { STEP_MS });
                     let id = operation.id;
                     if let Err(error) = step(&ctx, &dispatcher, version, operation).await {
-                        ctx.metrics.store_errors.add(1);
-                        tracing::warn!(%error, operation = %id, "an operation cannot go on; trying again");
+                        calls::failed(&ctx, &format!("go on with {id}"), &error);
                     }
                 }
             }
-            Err(error) => tracing::warn!(%error, "cannot read operations; trying again"),
+            Err(error) => calls::failed(&ctx, "read operations", &error),
         }
         tokio::select! {
             biased;
@@ -159,8 +163,32 @@ pub async fn run(ctx: Context, dispatcher: Dispatcher, bells: Arc<Bells>, mut st
     }
 }
 
+/// Accepts a replay of dead executions.
+pub async fn accept_replay(ctx: &Context, bells: &Bells, tenant: TenantId, mut spec: ReplaySpec) -> Result<Operation> {
+    // Those that die from now on are not meant.
+    spec.before_ms = ctx.clock.now().millis();
+    let (count, more, _) = preview_replay(ctx, tenant, &spec).await?;
+    let progress = Progress { total: (!more).then_some(count), ..Progress::default() };
+    let operation = create(ctx, tenant, OperationKind::Replay, &spec, &progress).await?;
+    bells.operations.notify_one();
+    Ok(operation)
+}
+
+/// Accepts a backfill.
+pub async fn accept_backfill(ctx: &Context, bells: &Bells, tenant: TenantId, spec: &BackfillSpec) -> Result<Operation> {
+    let plan = preview_backfill(ctx, tenant, spec).await?;
+    if plan.fires == 0 {
+        let message = "the schedule has no fire in that range";
+        return Err(Error::invalid(vec![FieldError::new("/from", "range_invalid", message)]));
+    }
+    let progress = Progress { total: Some(plan.starts), ..Progress::default() };
+    let operation = create(ctx, tenant, OperationKind::Backfill, spec, &progress).await?;
+    bells.operations.notify_one();
+    Ok(operation)
+}
+
 /// Accepts an operation.
-pub async fn create(
+async fn create(
     ctx: &Context,
     tenant: TenantId,
     kind: OperationKind,
@@ -188,7 +216,7 @@ pub async fn create(
 }
 
 /// Stops an operation; what it started goes on.
-pub async fn cancel(ctx: &Context, tenant: TenantId, id: OperationId) -> Result<Operation> {
+pub async fn stop(ctx: &Context, tenant: TenantId, id: OperationId) -> Result<Operation> {
     loop {
         let (version, operation) = get(ctx, tenant, id).await?;
         if operation.state != OperationState::Running {

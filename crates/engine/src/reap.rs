@@ -1,15 +1,15 @@
-//! Step 7, reap: what was lost with its runner or its message. Before: everything.
+//! Step 10, reap: what was lost with its runner or its message. Before: everything.
 //!
 //! An attempt whose lease ended, or whose node is no longer alive, ends as `WORKER_LOST` (`TIMED_OUT` where its time was up,
 //! `CANCELLED` where it had been asked to stop) and is tried again by its policy; its old runner, should it come back,
 //! loses by its fence. An execution that is due and in nobody's queue is published again; a duplicate loses its
 //! claim. Nothing here decides anything: the guards in the store do.
 
-use crate::complete::{Finished, Outcomes};
+use crate::bells::Bells;
+use crate::calls::{self, stopped};
 use crate::context::Context;
-use crate::dispatch::Dispatcher;
-use crate::fire::stopped;
-use crate::pulse::Bells;
+use crate::dispatcher::Dispatcher;
+use crate::outcomes::{Finished, Outcomes};
 use campanile_model::action::Runner;
 use campanile_model::execution::{AttemptError, Outcome};
 use campanile_model::fault::{Bug, planted};
@@ -66,8 +66,7 @@ pub async fn run(
             Ok::<(), campanile_model::Error>(())
         };
         if let Err(error) = reaped.await {
-            ctx.metrics.store_errors.add(1);
-            tracing::warn!(%error, "cannot look for lost work; trying again");
+            calls::failed(&ctx, "look for lost work", &error);
         }
         expired = false;
         tokio::select! {

@@ -3,13 +3,14 @@
 //! `Service` owns the tasks, `Handle` is what everybody else holds: cheap to clone, one method per thing a user can ask
 //! for. Stopping drains: nothing new is received, what runs gets time to end, outcomes and cursors are written.
 
-use crate::context::Context;
-use crate::dispatch;
-use crate::fire;
+use crate::bells::Bells;
+use crate::context::{Context, Injected};
 use crate::handle::Handle;
-use crate::pulse::{self, Bells};
-use crate::worker::{Lane, Running};
-use crate::{complete, notify, operate, reap, rezone, upkeep, worker};
+use crate::keep::{self, rezone, upkeep};
+use crate::outcomes::{self, Outcomes};
+use crate::run::node;
+use crate::running::Lane;
+use crate::{complete, dispatch, dispatcher, notify, operate, own, reap};
 use campanile_model::coordinator::{Introduction, Roles};
 use campanile_model::store::Retention;
 use campanile_model::{Error, Kind, Result, limits};
@@ -54,11 +55,11 @@ pub struct Service {
     stop: watch::Sender<bool>,
     stop_firing: watch::Sender<bool>,
     /// None once it has ended in order.
-    fire: Option<JoinHandle<Result<()>>>,
+    own: Option<JoinHandle<Result<()>>>,
     dispatch: JoinHandle<()>,
     work: Vec<JoinHandle<()>>,
     complete: JoinHandle<()>,
-    done: complete::Outcomes,
+    done: Outcomes,
 }
 
 /// What writing the last outcomes gets at least when the node stops.
@@ -66,13 +67,8 @@ const WRITE_OUT_MS: u64 = 2_000;
 
 impl Service {
     /// Joins, and starts all parts. Returns when the node is a member; `Handle::is_ready` says when it fires.
-    pub async fn start(ctx: Context, options: Options) -> Result<Self> {
-        let ctx = Context {
-            running: Running::new(options.slots),
-            retention: Arc::new(options.retention.clone()),
-            lease_ms: options.lease_ms,
-            ..ctx
-        };
+    pub async fn start(injected: Injected, options: Options) -> Result<Self> {
+        let ctx = Context::new(injected, options.slots, options.retention.clone(), options.lease_ms);
         let me = Introduction {
             node: ctx.node.to_string(),
             roles: options.roles,
@@ -81,11 +77,11 @@ impl Service {
         };
         ctx.coordinator.join(me).await?;
         rezone::run(&ctx).await?;
-        upkeep::refresh(&ctx).await?;
+        keep::limits::refresh(&ctx).await?;
         let (stop, stopped) = watch::channel(false);
         let (stop_firing, firing_stopped) = watch::channel(false);
-        let (dispatcher, waiting) = dispatch::channel();
-        let (done, finished) = complete::channel(ctx.running.slots());
+        let (dispatcher, waiting) = dispatcher::channel();
+        let (done, finished) = outcomes::channel(ctx.running.slots());
         let bells = Arc::new(Bells::default());
         let handle = Handle {
             dispatcher: dispatcher.clone(),
@@ -94,23 +90,23 @@ impl Service {
             started_mono_ms: ctx.clock.monotonic_ms(),
             ctx: ctx.clone(),
         };
-        let fire = Some(tokio::spawn(fire::run(ctx.clone(), dispatcher.clone(), bells.clone(), firing_stopped)));
+        let own = Some(tokio::spawn(own::run(ctx.clone(), dispatcher.clone(), bells.clone(), firing_stopped)));
         let dispatch = tokio::spawn(dispatch::run(ctx.clone(), waiting));
         let complete = tokio::spawn(complete::run(ctx.clone(), dispatcher.clone(), finished));
         let lane = |lane| {
             let (ctx, running) = (ctx.clone(), ctx.running.clone());
-            tokio::spawn(worker::run(ctx, lane, running, dispatcher.clone(), done.clone(), stopped.clone()))
+            tokio::spawn(node::run(ctx, lane, running, dispatcher.clone(), done.clone(), stopped.clone()))
         };
         let lanes = Lane::ALL.into_iter().filter(|_| options.roles.worker);
         let mut work: Vec<JoinHandle<()>> = lanes.map(lane).collect();
         work.extend([
             tokio::spawn(reap::run(ctx.clone(), dispatcher.clone(), done.clone(), bells.clone(), stopped.clone())),
-            tokio::spawn(pulse::run(ctx.clone(), bells.clone(), stopped.clone())),
+            tokio::spawn(keep::run(ctx.clone(), bells.clone(), stopped.clone())),
             tokio::spawn(upkeep::run_slow(ctx.clone(), stopped.clone())),
             tokio::spawn(operate::run(ctx.clone(), dispatcher, bells.clone(), stopped.clone())),
             tokio::spawn(notify::run(ctx, bells, stopped)),
         ]);
-        Ok(Self { handle, options, stop, stop_firing, fire, dispatch, work, complete, done })
+        Ok(Self { handle, options, stop, stop_firing, own, dispatch, work, complete, done })
     }
 
     /// The handle.
@@ -121,16 +117,16 @@ impl Service {
     /// Whether a part has ended by itself, which they do only on an error that trying again cannot mend.
     pub fn has_failed(&self) -> bool {
         let others = [&self.dispatch, &self.complete].into_iter().chain(&self.work);
-        self.fire.as_ref().is_some_and(JoinHandle::is_finished) || others.into_iter().any(JoinHandle::is_finished)
+        self.own.as_ref().is_some_and(JoinHandle::is_finished) || others.into_iter().any(JoinHandle::is_finished)
     }
 
     /// Stops firing and gives the shards up, so that others fire what was ours while everything else here ends.
     pub async fn hand_over(&mut self) -> Result<()> {
-        let Some(fire) = self.fire.take() else { return Ok(()) };
+        let Some(own) = self.own.take() else { return Ok(()) };
         let _ = self.stop_firing.send(true);
-        let fired = fire.await.map_err(|_| Error::new(Kind::Bug, "the firing part panicked"))?;
+        let ended = own.await.map_err(|_| Error::new(Kind::Bug, "the owner of the shards panicked"))?;
         self.handle.ctx.coordinator.resign().await?;
-        fired
+        ended
     }
 
     /// Hands over, stops taking, lets what runs end, writes what is left, leaves.

@@ -1,11 +1,11 @@
-//! Did it run, and why not? The answer for any job and instant, with the evidence and what to do.
+//! Step 14, why: did it run, and why not? The answer for any job and instant, with the evidence and what to do.
 //!
 //! Asked of the version of the job that governs the instant. Looked up in this order: an execution of that instant; a recorded
 //! skip; then what the schedule of that version says about it. Every answer carries one reason of the closed set (`Reason`),
 //! except that what ran well needs none.
 
 use crate::context::Context;
-use crate::{intake, versions};
+use crate::{jobs, versions};
 use campanile_model::action::Runner;
 use campanile_model::execution::{Attempt, Execution, Reason};
 use campanile_model::filter::Filter;
@@ -81,7 +81,7 @@ pub async fn why(ctx: &Context, tenant: TenantId, key: &JobKey, at: Timestamp, r
     let newest = find(ctx, tenant, key).await?;
     let (version, fire) = find_fire(ctx, newest, at).await?;
     let job = &version.job;
-    let plan = intake::decode(&job.plan)?;
+    let plan = jobs::decode(&job.plan)?;
     let offset_ms = job.spread_offset_ms();
     let before = at.saturating_add_ms(-1);
     let at = fire.unwrap_or(at);
@@ -127,7 +127,7 @@ async fn find_fire(ctx: &Context, newest: Job, at: Timestamp) -> Result<(JobVers
     let versions = versions::governing(ctx, newest, before, end).await?;
     for version in &versions {
         let job = &version.job;
-        let plan = intake::decode(&job.plan)?;
+        let plan = jobs::decode(&job.plan)?;
         let from = if job.version == 1 { before } else { before.max(job.effective_at) };
         let fire = next_fire(&plan, job.spread_offset_ms(), from);
         let end = version.ended_at.map_or(end, |ended_at| end.min(ended_at));
@@ -142,7 +142,7 @@ async fn find_fire(ctx: &Context, newest: Job, at: Timestamp) -> Result<(JobVers
 async fn find(ctx: &Context, tenant: TenantId, key: &JobKey) -> Result<Job> {
     match ctx.store.get_jobs(tenant, std::slice::from_ref(key)).await?.pop().flatten() {
         Some(job) => Ok(job),
-        None => intake::find(ctx, tenant, key).await,
+        None => jobs::find(ctx, tenant, key).await,
     }
 }
 
@@ -450,7 +450,7 @@ fn explain_nothing(ctx: &Context, version: &JobVersion, answer: &mut Why, fire: 
 
 /// Whether a job had fired as often as it may before an instant. After a change nobody knows how often it had.
 fn is_beyond_max_fires(job: &Job, fire: Timestamp) -> bool {
-    let (Some(max), Ok(plan)) = (job.definition.window.max_fires.map(u64::from), intake::decode(&job.plan)) else {
+    let (Some(max), Ok(plan)) = (job.definition.window.max_fires.map(u64::from), jobs::decode(&job.plan)) else {
         return false;
     };
     let first = job.definition.window.starts_at.map_or(job.created_at, |start| start.max(job.created_at));

@@ -3,7 +3,8 @@
 mod rig;
 
 use campanile_engine::Cancel;
-use campanile_engine::intake::{Conditions, Draft};
+use campanile_engine::accept::Draft;
+use campanile_engine::jobs::Conditions;
 use campanile_model::action::{ActionKind, ActionSpec};
 use campanile_model::catch_up::{CatchUp, CatchUpMode};
 use campanile_model::execution::{AttemptError, AttemptOutcome, Outcome, Reason};

@@ -2,8 +2,8 @@
 
 mod rig;
 
-use campanile_engine::intake::Conditions;
-use campanile_engine::pull::Finishing;
+use campanile_engine::jobs::Conditions;
+use campanile_engine::run::pull::Finishing;
 use campanile_model::catch_up::{CatchUp, CatchUpMode};
 use campanile_model::execution::{Execution, Outcome, Reason};
 use campanile_model::job::Blackout;
@@ -92,7 +92,7 @@ async fn cancel_other_asks_the_running_one_and_starts_when_it_has_stopped() {
     let first = rig.pull_one("w-1").await;
     fire(&rig, job).await;
     assert!(rig.pull("w-2", 10).await.is_empty(), "not before the other has stopped");
-    let beat = campanile_engine::pull::Beat {
+    let beat = campanile_engine::run::pull::Beat {
         execution: first.granted.fence.execution,
         fence: Some(first.granted.fence.fence),
         progress: None,

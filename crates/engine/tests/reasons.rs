@@ -3,7 +3,7 @@
 mod rig;
 
 use campanile_engine::Cancel;
-use campanile_engine::intake::Conditions;
+use campanile_engine::jobs::Conditions;
 use campanile_engine::operate::{BackfillSpec, Reprocess, Terms};
 use campanile_engine::why::Verdict;
 use campanile_model::catch_up::{CatchUp, CatchUpMode};

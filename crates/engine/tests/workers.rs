@@ -3,8 +3,8 @@
 mod rig;
 
 use campanile_engine::Cancel;
-use campanile_engine::intake::Draft;
-use campanile_engine::pull::{Beat, Finishing};
+use campanile_engine::accept::Draft;
+use campanile_engine::run::pull::{Beat, Finishing};
 use campanile_engine::workers::{Directive, Introduction};
 use campanile_model::capacity::{Capacity, Scope};
 use campanile_model::execution::{AttemptError, AttemptOutcome, Outcome, Progress, Reason};

@@ -9,7 +9,7 @@ mod settings;
 
 use crate::backends;
 use campanile_client::wire::input::distance;
-use campanile_engine::upkeep;
+use campanile_engine::keep::upkeep;
 use campanile_model::coordinator::Roles;
 use campanile_model::limits;
 use campanile_model::store::Retention;

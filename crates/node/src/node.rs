@@ -11,8 +11,7 @@ use crate::config::Config;
 use crate::secrets;
 use campanile_actions::{EventSender, Secret};
 use campanile_engine::metrics::Metrics;
-use campanile_engine::worker::Running;
-use campanile_engine::{Context, Handle, Options, Service};
+use campanile_engine::{Handle, Injected, Options, Service};
 use campanile_model::Clock;
 use campanile_model::random::SplitMix;
 use std::net::SocketAddr;
@@ -62,7 +61,7 @@ impl Node {
         })?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new().corrected(parts.offset));
         let client = backends::client(config, Some(secret), clock.clone());
-        let ctx = Context {
+        let injected = Injected {
             store: parts.store,
             queue: parts.queue,
             coordinator: parts.coordinator,
@@ -71,20 +70,14 @@ impl Node {
             clock,
             random: Arc::new(SplitMix::new(u64::from_ne_bytes(secrets::random().map_err(unusable)?))),
             metrics: Arc::new(Metrics::default()),
-            gate: Arc::default(),
-            workers: Arc::default(),
-            duty: Arc::default(),
-            running: Running::default(),
-            retention: std::sync::Arc::new(campanile_engine::upkeep::retention()),
-            lease_ms: config.engine.lease_ms,
             node: node.into(),
         };
         let crate::config::Engine { slots, drain_ms, lease_ms, roles } = config.engine;
         let options =
             campanile_server::Options { api: roles.api, ..campanile_server::Options::new(parts.secrets.cursor) };
-        let (retention, address) = (config.retention.clone(), address);
+        let retention = config.retention.clone();
         let engine = Options { slots, drain_ms, retention, lease_ms, roles, address: address.to_string() };
-        let service = Service::start(ctx, engine).await?;
+        let service = Service::start(injected, engine).await?;
         let (stop_api, mut stopped) = watch::channel(false);
         let router = campanile_server::router(service.handle(), options.clone());
         let api = tokio::spawn(async move {

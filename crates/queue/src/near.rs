@@ -230,6 +230,7 @@ impl Shared {
 async fn move_away(shared: Arc<Shared>) {
     loop {
         shared.moves.notified().await;
+        let mut is_told = false;
         while !shared.is_near() {
             let batch = shared.near.take_out(MOVE_MAX);
             if batch.is_empty() {
@@ -237,7 +238,9 @@ async fn move_away(shared: Arc<Shared>) {
             }
             tracing::debug!(executions = batch.len(), "others have come: what waits goes into the table");
             if let Err(error) = shared.table.publish(batch.clone()).await {
-                tracing::warn!(%error, "cannot put what waits into the table; trying again");
+                if !std::mem::replace(&mut is_told, true) {
+                    tracing::warn!(%error, "cannot put what waits into the table; trying again");
+                }
                 shared.near.put_in_front(batch);
                 tokio::time::sleep(RETRY).await;
             }

@@ -9,7 +9,7 @@ pub(crate) mod pull;
 
 use campanile_client::wire::FieldProblem;
 use campanile_client::wire::input::{CatchUpInput, Faults, JobInput, Pointers, ScheduleInput, Span};
-use campanile_engine::intake::Draft;
+use campanile_engine::accept::Draft;
 use campanile_model::action::{ActionKind, ActionSpec};
 use campanile_model::catch_up::{CatchUp, CatchUpMode};
 use campanile_model::job::{Blackout, Definition, POOL_LONG, POOL_SHORT, Priority, Window};

@@ -119,7 +119,10 @@ impl From<Error> for Refusal {
             (Kind::OutcomeUnknown, _) => StatusCode::GATEWAY_TIMEOUT,
             (Kind::Corrupt | Kind::Bug, _) => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        if status.is_server_error() {
+        if error.kind() == Kind::Unavailable {
+            // Its caller is told; that the store is away is told once, and not for every request.
+            tracing::debug!(code = error.code(), %error, "request refused for now");
+        } else if status.is_server_error() {
             tracing::error!(kind = ?error.kind(), code = error.code(), error = %error, "request failed");
         }
         match error.kind() {

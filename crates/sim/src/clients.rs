@@ -3,7 +3,8 @@
 use crate::fleet::Fleet;
 use crate::time::START;
 use crate::world::World;
-use campanile_engine::intake::{Accepted, Conditions, Create, Draft};
+use campanile_engine::accept::{Create, Draft};
+use campanile_engine::jobs::{Accepted, Conditions};
 use campanile_model::action::{ActionKind, ActionSpec};
 use campanile_model::catch_up::{CatchUp, CatchUpMode};
 use campanile_model::job::{Definition, Job, POOL_LONG, POOL_SHORT, Priority, Window};

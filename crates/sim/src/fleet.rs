@@ -7,8 +7,7 @@ use crate::store::SimStore;
 use crate::switch::Mode;
 use crate::target::{Nobody, Nothing, Sink, Target};
 use crate::world::World;
-use campanile_engine::worker::Running;
-use campanile_engine::{Context, Handle, Options, Service};
+use campanile_engine::{Handle, Injected, Options, Service};
 use campanile_model::action::{Action, Registry};
 use campanile_model::random::SplitMix;
 use campanile_queue::memory::MemoryQueue;
@@ -106,7 +105,7 @@ impl Fleet {
         };
         self.world.note(&process.name, format_args!("starts"));
         let options = Options { slots: 16, drain_ms: DRAIN_MS, ..Options::default() };
-        let started = Service::start(self.context(&process), options).await;
+        let started = Service::start(self.injected(&process), options).await;
         let mut state = self.slots[at].state.lock();
         let is_current = state.process.as_ref().is_some_and(|current| Arc::ptr_eq(current, &process));
         match started {
@@ -125,7 +124,7 @@ impl Fleet {
         }
     }
 
-    fn context(&self, process: &Arc<Process>) -> Context {
+    fn injected(&self, process: &Arc<Process>) -> Injected {
         let world = &self.world;
         let queue = SimQueue {
             world: world.clone(),
@@ -135,7 +134,7 @@ impl Fleet {
         };
         let target = Target { world: world.clone(), process: process.clone(), sink: self.sink.clone() };
         let nothing = Nothing { sink: self.sink.clone() };
-        Context {
+        Injected {
             store: Arc::new(SimStore { world: world.clone(), process: process.clone() }),
             queue: Arc::new(queue),
             coordinator: Arc::new(SimCoordinator::new(self.cluster.clone(), process.clone())),
@@ -144,12 +143,6 @@ impl Fleet {
             random: Arc::new(SplitMix::new(world.draw())),
             sender: Arc::new(Nobody),
             metrics: Arc::default(),
-            gate: Arc::default(),
-            workers: Arc::default(),
-            duty: Arc::default(),
-            running: Running::default(),
-            retention: Arc::new(campanile_engine::upkeep::retention()),
-            lease_ms: campanile_model::limits::LEASE_MS,
             node: process.name.clone(),
         }
     }

@@ -1,7 +1,7 @@
 //! A target with limits, or with failures: slots with a line for those that find none, a rate, a circuit breaker.
 
+use super::breaker::Breaker;
 use super::{Reply, TargetStatus};
-use crate::breaker::Breaker;
 use campanile_model::action::ActionKind;
 use campanile_model::capacity::Capacity;
 use campanile_model::execution::Reason;

@@ -6,8 +6,8 @@
 
 use super::{Progress, Terms, note, parse};
 use crate::context::Context;
-use crate::dispatch::Dispatcher;
-use crate::intake;
+use crate::dispatcher::Dispatcher;
+use crate::jobs;
 use campanile_model::execution::{Execution, Reason};
 use campanile_model::ids::FireKind;
 use campanile_model::job::{Blackout, Job, next_fire};
@@ -288,8 +288,8 @@ fn fires(job: &Job, plan: &Plan, from: Timestamp, to: Timestamp, max: usize) -> 
 
 async fn job(ctx: &Context, tenant: TenantId, id: &str) -> Result<(Job, Plan)> {
     let id: JobId = id.parse().map_err(|_| Error::new(Kind::Corrupt, "a stored operation names no job"))?;
-    let job = intake::find(ctx, tenant, &JobKey::Id(id)).await?;
-    let plan = intake::decode(&job.plan)?;
+    let job = jobs::find(ctx, tenant, &JobKey::Id(id)).await?;
+    let plan = jobs::decode(&job.plan)?;
     Ok((job, plan))
 }
 

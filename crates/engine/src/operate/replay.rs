@@ -2,7 +2,7 @@
 
 use super::{Progress, Terms, note, parse};
 use crate::context::Context;
-use crate::dispatch::Dispatcher;
+use crate::dispatcher::Dispatcher;
 use campanile_model::execution::Execution;
 use campanile_model::filter::Filter;
 use campanile_model::lifecycle::State;

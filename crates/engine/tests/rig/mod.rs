@@ -4,12 +4,12 @@
 #![allow(dead_code)]
 
 use campanile_cluster::solo::Solo;
-use campanile_engine::intake::{Accepted, Conditions, Create, Draft};
+use campanile_engine::accept::{Create, Draft};
+use campanile_engine::jobs::{Accepted, Conditions};
 use campanile_engine::metrics::Metrics;
-use campanile_engine::pull::{Finish, Finishing, Pulled as PulledAttempt};
-use campanile_engine::worker::Running;
+use campanile_engine::run::pull::{Finish, Finishing, Pulled as PulledAttempt};
 use campanile_engine::workers::Introduction;
-use campanile_engine::{Context, Handle, Options, Service};
+use campanile_engine::{Handle, Injected, Options, Service};
 use campanile_model::action::{Action, ActionKind, ActionSpec, Registry, Work};
 use campanile_model::coordinator::{Assignment, Coordinator, Introduction as Joining, Member, Roles};
 use campanile_model::execution::{Execution, Outcome};
@@ -319,7 +319,7 @@ impl Rig {
         let letters = Arc::new(Letterbox::default());
         let waiting = Arc::new(AtomicUsize::new(0));
         let scripted = Scripted { clock: clock.clone(), seen: seen.clone(), waiting: waiting.clone(), script };
-        let ctx = Context {
+        let injected = Injected {
             store: store.clone(),
             queue,
             coordinator,
@@ -332,15 +332,9 @@ impl Rig {
             random: Arc::new(SplitMix::new(42)),
             sender: letters.clone(),
             metrics: metrics.clone(),
-            gate: Arc::default(),
-            workers: Arc::default(),
-            duty: Arc::default(),
-            running: Running::default(),
-            retention: std::sync::Arc::new(campanile_engine::upkeep::retention()),
-            lease_ms: campanile_model::limits::LEASE_MS,
             node: node.into(),
         };
-        let service = Service::start(ctx, Options { slots: 64, drain_ms: 0, ..Options::default() }).await.unwrap();
+        let service = Service::start(injected, Options { slots: 64, drain_ms: 0, ..Options::default() }).await.unwrap();
         let handle = service.handle();
         let service = Mutex::new(Some(service));
         let rig = Self { clock, store, handle, metrics, letters, waiting, service, seen, dir };

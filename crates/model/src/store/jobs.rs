@@ -1,4 +1,4 @@
-//! The catalogue of jobs: what the intake writes.
+//! The catalogue of jobs: what accepting writes.
 
 use crate::error::Result;
 use crate::ids::{JobId, TenantId};

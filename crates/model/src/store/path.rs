@@ -1,4 +1,4 @@
-//! What the owners of shards and the runners do, in the order of the path; then operators, notifications, upkeep.
+//! What the owners of shards and the runners do, in the order of the path; then operators, notifications, keeping house.
 
 use super::{Answer, Applied, Idempotency, Verdicts};
 use crate::error::Result;

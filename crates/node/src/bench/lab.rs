@@ -5,8 +5,7 @@ use crate::clock::SystemClock;
 use campanile_actions::EventSender;
 use campanile_cluster::solo::Solo;
 use campanile_engine::metrics::Metrics;
-use campanile_engine::worker::Running;
-use campanile_engine::{Context, Options, Service};
+use campanile_engine::{Injected, Options, Service};
 use campanile_model::action::{Action, ActionKind, ActionSpec, Registry, Work};
 use campanile_model::catch_up::{CatchUp, CatchUpMode};
 use campanile_model::coordinator::Coordinator;
@@ -192,7 +191,7 @@ async fn engine_on(
     actions: Registry,
     metrics: Arc<Metrics>,
 ) -> Result<Service, String> {
-    let ctx = Context {
+    let injected = Injected {
         store,
         queue,
         coordinator,
@@ -201,15 +200,9 @@ async fn engine_on(
         random: Arc::new(SplitMix::new(now().millis() as u64)),
         sender: Arc::new(EventSender::new(campanile_actions::Options::default())),
         metrics,
-        gate: Arc::default(),
-        workers: Arc::default(),
-        duty: Arc::default(),
-        running: Running::default(),
-        retention: std::sync::Arc::new(campanile_engine::upkeep::retention()),
-        lease_ms: limits::LEASE_MS,
         node: node().into(),
     };
-    Service::start(ctx, Options::default()).await.map_err(text)
+    Service::start(injected, Options::default()).await.map_err(text)
 }
 
 /// The name of the measured node.

@@ -1,10 +1,11 @@
-//! `bench register`: accepting jobs. In bulk through the engine's intake (checked, resolved, durable), and one by one over
+//! `bench register`: accepting jobs. In bulk through `accept` (checked, resolved, durable), and one by one over
 //! HTTP, each durable before its answer.
 
 use super::lab::{self, Lab, Place, text};
 use super::report::{Report, Target};
 use campanile_engine::Handle;
-use campanile_engine::intake::{Accepted, Create, Draft};
+use campanile_engine::accept::{Create, Draft};
+use campanile_engine::jobs::Accepted;
 use campanile_model::TenantId;
 use campanile_model::job::Definition;
 use campanile_model::schedule::{DstFold, DstGap, Schedule};

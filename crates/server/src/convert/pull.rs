@@ -4,7 +4,7 @@ use campanile_client::wire::input::worker::{
     BeatInput, ClaimInput, CompleteInput, CompleteStatus, ErrorInput, LogInput,
 };
 use campanile_client::wire::{self, FieldProblem, json};
-use campanile_engine::pull::{Beat, Finish, Pulled};
+use campanile_engine::run::pull::{Beat, Finish, Pulled};
 use campanile_engine::workers::{Directive, Introduction};
 use campanile_model::action::NODE_PREFIX;
 use campanile_model::execution::{AttemptError, LogLine, Outcome, Progress, Response};

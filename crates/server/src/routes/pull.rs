@@ -16,7 +16,7 @@ use campanile_client::wire::{
     BeatResult, BeatStatus, ClaimRequest, ClaimResponse, CompleteBatchRequest, CompleteBatchResponse, CompleteRequest,
     CompleteResponse, CompleteResult, FieldProblem, HeartbeatRequest, HeartbeatResponse, Problem, ReleaseRequest,
 };
-use campanile_engine::pull::{Beat, Finish, Finishing, cancel_reason};
+use campanile_engine::run::pull::{Beat, Finish, Finishing, cancel_reason};
 use campanile_engine::workers::Introduction;
 use campanile_model::execution::Outcome;
 use campanile_model::store::Extended;
@@ -54,7 +54,7 @@ pub(super) async fn claim(State(app): State<App>, head: Head, body: ClaimBody) -
 }
 
 /// Waits for work, as long as there is room to wait and the server goes on.
-async fn wait(app: &App, intro: &Introduction, wait_ms: u64) -> Result<campanile_engine::pull::Answer, Refusal> {
+async fn wait(app: &App, intro: &Introduction, wait_ms: u64) -> Result<campanile_engine::run::pull::Answer, Refusal> {
     let permit = app.polls.try_acquire();
     if wait_ms == 0 || permit.is_err() {
         return Ok(app.engine.pull(intro, 0).await?);
@@ -62,7 +62,7 @@ async fn wait(app: &App, intro: &Introduction, wait_ms: u64) -> Result<campanile
     tokio::select! {
         biased;
         answer = app.engine.pull(intro, wait_ms) => Ok(answer?),
-        () = app.options.stopping.begun() => Ok(campanile_engine::pull::Answer::default()),
+        () = app.options.stopping.begun() => Ok(campanile_engine::run::pull::Answer::default()),
     }
 }
 

@@ -5,8 +5,7 @@
 use axum::Router;
 use axum::body::Body;
 use campanile_engine::metrics::Metrics;
-use campanile_engine::worker::Running;
-use campanile_engine::{Context, Handle, Service};
+use campanile_engine::{Handle, Injected, Service};
 use campanile_model::random::SplitMix;
 use campanile_model::{Clock, Timestamp};
 use campanile_testkit::ManualClock;
@@ -71,7 +70,7 @@ impl Rig {
         let store = campanile_store::sqlite::SqliteStore::open(&campanile_store::sqlite::Options::new(
             dir.path().join("campanile.db"),
         ));
-        let ctx = Context {
+        let injected = Injected {
             store: Arc::new(store.unwrap().with_clock(clock.clone())),
             queue: Arc::new(campanile_queue::memory::MemoryQueue::new()),
             coordinator: Arc::new(campanile_cluster::solo::Solo::new()),
@@ -80,15 +79,9 @@ impl Rig {
             random: Arc::new(SplitMix::new(7)),
             sender: Arc::new(campanile_actions::EventSender::new(campanile_actions::Options::dev())),
             metrics: Arc::new(Metrics::default()),
-            gate: Arc::default(),
-            workers: Arc::default(),
-            duty: Arc::default(),
-            running: Running::default(),
-            retention: std::sync::Arc::new(campanile_engine::upkeep::retention()),
-            lease_ms: campanile_model::limits::LEASE_MS,
             node: "node:test".into(),
         };
-        let service = Service::start(ctx, campanile_engine::Options::default()).await.unwrap();
+        let service = Service::start(injected, campanile_engine::Options::default()).await.unwrap();
         let options = campanile_server::Options::new([7; 32]);
         let router = campanile_server::router(service.handle(), options.clone());
         Self { router, clock: manual, options, service, _dir: dir }

@@ -34,8 +34,8 @@ fn caught_by(test: &Catcher) -> String {
 const INTRODUCTION: &str = "\
 A test that has never failed proves little. So bugs that other schedulers have had, and mistakes that the usual sketches
 of such a system make (S1 to S14), are planted here again, each where it would really live, and each is caught by a test
-that is named beside it. `cargo xtask zoo` runs them all: every test twice, alone, without the bug (it must pass) and with
-it (it must fail, by its own judgement and not by running out of time). `cargo xtask test` does so too.
+that is named beside it. `cargo xtask zoo` runs them all: every test twice, without the bug (it must pass) and with it (it must
+fail, by its own judgement and not by running out of time). `cargo xtask test` does so too; there the run without the bug is the one that all tests have.
 
 Rules that all stores share stand once, in `store/src/core`; a bug of such a rule is caught through every store.
 

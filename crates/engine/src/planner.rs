@@ -1,4 +1,4 @@
-//! Step 2, load: the owned shards' jobs of the next horizon, in the wheel. Before: intake. After: fire.
+//! The owned shards' jobs of the next horizon, in the wheel: `load` fills it, `fire` empties it, `flush` follows.
 //!
 //! Pure: rows in, fires out. A job is in memory only while its next fire lies within the horizon, at about 150 bytes;
 //! the rest stays in the store. What has been handed out to be fired is *planned*; what the store has made durable is
@@ -117,6 +117,11 @@ impl Planner {
     /// Up to where it has taken the changes of jobs in.
     pub fn seen(&self) -> ChangeSeq {
         self.seen
+    }
+
+    /// Begins to follow the changes of jobs here, with no job in mind.
+    pub fn see_only(&mut self, from: ChangeSeq) {
+        self.seen = from;
     }
 
     /// Notes that changes up to here are about to be loaded, and none that was read before them.

@@ -1,17 +1,12 @@
-//! What must be done now and then: limits and expectations, when the pulse says so; retention and counters in a loop of
-//! their own, because deleting and comparing may take long. Everything is decided in the store's transactions, so that it
-//! does no harm when two nodes do it side by side.
+//! What must be done now and then, in a loop of its own because it may take long: what is old is deleted, and counters are compared
+//! with the rows. Everything is decided in the store's transactions, so that it does no harm when two nodes do it side by side.
 
+use crate::calls::{self, stopped};
 use crate::context::Context;
-use crate::fire::stopped;
-use crate::worker;
-use campanile_model::capacity::{Capacity, Scope};
-use campanile_model::store::{RECORDS_PAGE, RecordQuery, Retention, list_all};
+use campanile_model::store::Retention;
 use campanile_model::{Result, Timestamp, limits};
 use tokio::sync::watch;
 
-/// Watches ended at once.
-const WATCHES_MAX: usize = 1_000;
 /// Executions deleted by one transaction: short, so that nobody waits for it.
 const PRUNE_MAX: usize = 500;
 /// How long a transaction of fires may wait between two of those.
@@ -48,32 +43,7 @@ pub async fn run_slow(ctx: Context, mut stop: watch::Receiver<bool>) {
             Ok::<(), campanile_model::Error>(())
         };
         if let Err(error) = done.await {
-            ctx.metrics.store_errors.add(1);
-            tracing::warn!(%error, "what is old cannot be deleted; trying again");
-        }
-    }
-}
-
-/// Tells the gate what the limits are, and what runs against them. Says whether anything is limited by what runs.
-pub async fn refresh(ctx: &Context) -> Result<bool> {
-    let capacities: Vec<Capacity> = list_all(&*ctx.store, RecordQuery::limits(None, RECORDS_PAGE)).await?;
-    let counted = capacities.iter().any(|capacity| capacity.scope == Scope::Pool && capacity.slots.is_some());
-    let counts = if counted { ctx.store.counts(None).await? } else { Vec::new() };
-    let called = ctx.gate.refresh(&capacities, &counts, ctx.clock.now());
-    worker::publish(ctx, called).await;
-    Ok(counted)
-}
-
-/// Ends watches whose instant has come.
-pub async fn watches(ctx: &Context, now: Timestamp) -> Result<()> {
-    loop {
-        let broken = ctx.store.break_watches(now, WATCHES_MAX).await?;
-        ctx.metrics.late.add(broken.len() as u64);
-        for broken in &broken {
-            tracing::warn!(job = %broken.job, expectation = broken.kind.as_str(), due_at = %broken.due_at, "late");
-        }
-        if broken.len() < WATCHES_MAX {
-            return Ok(());
+            calls::failed(&ctx, "delete what is old", &error);
         }
     }
 }

@@ -1,29 +1,28 @@
-//! Step 5, work: receive, claim, run the action. Before: dispatch. After: complete.
+//! Run by this node: receive, claim, do what the action says.
 //!
 //! An instant action (no effect outside the process) is recorded with claim and completion in one write. Every other attempt
 //! starts only after its claim is durable, so that its fence is larger than that of every attempt before it, whatever
 //! crashes. Slow actions cost a slot each. Only while very many attempts wait until their target can be called (`room`) is
 //! nothing else started, but for what is critical.
 
-use crate::complete::{Finished, Outcomes};
+use super::{count_lateness, terminated};
+use crate::admit::{Refused, admit, give_up, refused, release};
+use crate::calls::{self, persist, persist_noting, stopped};
 use crate::context::Context;
-use crate::dispatch::Dispatcher;
-use crate::fire::{persist, persist_noting, stopped};
-use crate::gate::{Admitted, Left};
+use crate::dispatcher::Dispatcher;
+use crate::outcomes::{Finished, Outcomes};
+use crate::running::{Lane, Running};
 use campanile_model::action::{Runner, Work};
-use campanile_model::execution::{AttemptError, Outcome, Reason};
+use campanile_model::execution::{AttemptError, Outcome};
 use campanile_model::fault::{self, Bug, Point, planted};
 use campanile_model::job::{POOL_LONG, Priority};
 use campanile_model::lifecycle::{Ended, State};
 use campanile_model::queue::{Dispatch, Receive};
 use campanile_model::retry::RetryPolicy;
-use campanile_model::store::{Claim, Claimed, CompletionOf, Deferral, Granted, Lease, RunningQuery, Verdicts, Waiting};
-use campanile_model::{ExecutionId, Timestamp, limits};
-use parking_lot::Mutex;
-use std::collections::HashMap;
+use campanile_model::store::{Claim, Claimed, CompletionOf, Granted, Lease, RunningQuery, Verdicts};
+use campanile_model::{ExecutionId, Timestamp};
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::task::AbortHandle;
 
 /// What an attempt may overrun its timeout by before its lease ends.
 const LEASE_MS: u64 = 10_000;
@@ -38,96 +37,6 @@ const BEGINNING_MAX: usize = 1_024;
 /// When there is no room, how soon to look again.
 const ROOM_MS: u64 = 2;
 
-/// The attempts that run in this process.
-#[derive(Clone)]
-pub struct Running {
-    /// By lane.
-    slots: [Arc<Semaphore>; Lane::ALL.len()],
-    slots_max: usize,
-    attempts: Arc<Mutex<Attempts>>,
-}
-
-/// What a loop receives and runs, each with slots of its own.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Lane {
-    /// What is critical, of all pools but `long`. The next lane takes it too; here it waits neither for slots nor for the claims
-    /// of a large batch.
-    Critical,
-    /// All pools but `long`.
-    Short,
-    /// The pool `long`: long work never takes the place of short work.
-    Long,
-}
-
-impl Lane {
-    /// All that a node has.
-    pub const ALL: [Lane; 3] = [Lane::Critical, Lane::Short, Lane::Long];
-}
-
-#[derive(Default)]
-struct Attempts {
-    /// By execution, with its fence: an older attempt that ends late must not take a newer one's place.
-    by_execution: HashMap<ExecutionId, (u64, AbortHandle)>,
-    /// Nothing starts any more.
-    closed: bool,
-}
-
-impl Default for Running {
-    fn default() -> Self {
-        Self::new(limits::SLOTS_MAX)
-    }
-}
-
-impl Running {
-    /// None yet; at most `slots` at the same time, a quarter of them for the pool `long`, a few for what is critical. Every lane has
-    /// at least one.
-    pub fn new(slots: usize) -> Self {
-        let (critical, long) = ((slots / 16).max(1), (slots / 4).max(1));
-        let short = slots.saturating_sub(critical + long).max(1);
-        let slots = Lane::ALL.map(|lane| match lane {
-            Lane::Critical => critical,
-            Lane::Short => short,
-            Lane::Long => long,
-        });
-        let slots_max = slots.iter().sum();
-        Self { slots: slots.map(|slots| Arc::new(Semaphore::new(slots))), slots_max, attempts: Arc::default() }
-    }
-
-    /// Stops the attempt of a cancelled execution.
-    pub fn abort(&self, execution: ExecutionId) {
-        if let Some((_, handle)) = self.attempts.lock().by_execution.remove(&execution) {
-            handle.abort();
-        }
-    }
-
-    /// Whether the attempt with this fence runs here.
-    pub fn knows(&self, execution: ExecutionId, fence: u64) -> bool {
-        self.attempts.lock().by_execution.get(&execution).is_some_and(|(running, _)| *running == fence)
-    }
-
-    /// Stops all attempts, and lets none start any more. The next start finds their node gone and tries them again.
-    pub fn close(&self) {
-        let mut attempts = self.attempts.lock();
-        attempts.closed = true;
-        attempts.by_execution.drain().for_each(|(_, (_, handle))| handle.abort());
-    }
-
-    /// How many slots there are.
-    pub fn slots(&self) -> usize {
-        self.slots_max
-    }
-
-    /// Slots in use: attempts that run, or are about to.
-    pub fn len(&self) -> usize {
-        self.slots_max - self.slots.iter().map(|slots| slots.available_permits()).sum::<usize>()
-    }
-
-    /// Whether none is in use.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
 /// Receives and runs until told to stop. What runs then goes on; `Running` knows it.
 pub async fn run(
     ctx: Context,
@@ -137,7 +46,7 @@ pub async fn run(
     done: Outcomes,
     mut stop: watch::Receiver<bool>,
 ) {
-    let slots = running.slots[lane as usize].clone();
+    let slots = running.slots_of(lane);
     let turns = Arc::new(Semaphore::new(CLAIMS_IN_FLIGHT_MAX));
     let receive_max = RECEIVE_MAX.min(ctx.store.write_rows_max());
     loop {
@@ -159,14 +68,12 @@ pub async fn run(
         let batch = match received {
             Ok(batch) => batch,
             Err(error) => {
-                tracing::warn!(%error, "cannot receive executions; trying again");
+                calls::failed(&ctx, "receive executions", &error);
                 ctx.clock.sleep_ms(1_000).await;
                 continue;
             }
         };
-        let mut admitted = ctx.gate.admit(batch, ctx.clock.now(), || ctx.random.next());
-        let go = std::mem::take(&mut admitted.go);
-        put_off(&ctx, &dispatcher, Runner::Node, admitted).await;
+        let go = admit(&ctx, &dispatcher, Runner::Node, batch).await;
         let mut ids: Vec<ExecutionId> = go.iter().map(|d| d.execution).collect();
         let rest = instant(&ctx, go, &done).await;
         // What is critical has a write of its own: a small one, which goes before that of the others.
@@ -229,103 +136,6 @@ fn want(ctx: &Context, lane: Lane, limit: usize) -> Receive {
     Receive { runner: Runner::Node, pools, except, targets: Vec::new(), least, limit }
 }
 
-/// Gives back what was received and is not tried now.
-pub(crate) async fn release(ctx: &Context, batch: Vec<Dispatch>) {
-    if !batch.is_empty()
-        && let Err(error) = ctx.queue.release(batch).await
-    {
-        tracing::warn!(%error, "cannot give executions back; the next start finds them");
-    }
-}
-
-/// Publishes those whom the gate has called. One that cannot be published is found by the reaper.
-pub(crate) async fn publish(ctx: &Context, called: Vec<Dispatch>) {
-    let mut batch = called;
-    while !batch.is_empty() {
-        let ids: Vec<ExecutionId> = batch.iter().map(|dispatch| dispatch.execution).collect();
-        let Err(error) = ctx.queue.publish(batch).await else { return };
-        tracing::warn!(%error, executions = ids.len(), "cannot publish executions; the reaper will");
-        let now = ctx.clock.now();
-        batch = ids.into_iter().flat_map(|id| ctx.gate.forget(id, now)).collect();
-    }
-}
-
-/// What the gate did not let through: back to the queue, kept in a line, or to be looked at again later with the reason in
-/// its row.
-pub(crate) async fn put_off(ctx: &Context, dispatcher: &Dispatcher, runner: Runner, admitted: Admitted) {
-    let Admitted { go: _, back, later, kept } = admitted;
-    release(ctx, back).await;
-    let mut ids = kept;
-    if !later.is_empty() {
-        ids.extend(later.iter().map(|(dispatch, ..)| dispatch.execution));
-        defer(ctx, dispatcher, later).await;
-    }
-    if !ids.is_empty()
-        && let Err(error) = ctx.queue.ack(runner, &ids).await
-    {
-        tracing::warn!(%error, "cannot acknowledge executions");
-    }
-}
-
-async fn defer(ctx: &Context, dispatcher: &Dispatcher, later: Vec<(Dispatch, Timestamp, Reason)>) {
-    ctx.metrics.deferred.add(later.len() as u64);
-    let deferrals = later.iter().map(|(dispatch, wake_at, reason)| Deferral {
-        execution: dispatch.execution,
-        attempt: dispatch.attempt,
-        wake_at: *wake_at,
-        reason: *reason,
-    });
-    if let Err(error) = ctx.store.defer(deferrals.collect()).await {
-        // They wait here all the same; a restart would look at them sooner.
-        tracing::warn!(%error, "cannot note why executions wait");
-    }
-    dispatcher.send(later.into_iter().map(|(dispatch, wake_at, _)| Waiting { dispatch, wake_at }).collect());
-}
-
-/// What becomes of an execution whose claim was not granted.
-pub(crate) enum Refused {
-    /// Nothing: it is somebody else's, or over, or its turn comes by itself.
-    Over,
-    /// It belongs back into the queue.
-    Back(Dispatch),
-    /// It waits.
-    Later(Waiting),
-}
-
-/// Counts a claim that was not granted, and says what becomes of the execution.
-pub(crate) async fn refused(ctx: &Context, dispatch: Dispatch, verdict: &Claimed, now: Timestamp) -> Refused {
-    publish(ctx, ctx.gate.done(&dispatch, Left::Refused, now).into_iter().collect()).await;
-    match verdict {
-        Claimed::Discarded(_) => ctx.metrics.discarded.add(1),
-        Claimed::Held { by, .. } => {
-            ctx.metrics.held.add(1);
-            tracing::debug!(execution = %dispatch.execution, %by, "waits for an earlier run of its job");
-        }
-        Claimed::Deferred(_) => {
-            ctx.metrics.deferred.add(1);
-            ctx.gate.full(&dispatch);
-            return Refused::Back(dispatch);
-        }
-        Claimed::Early { wake_at } => return Refused::Later(Waiting { dispatch, wake_at: *wake_at }),
-        Claimed::Stale { .. } | Claimed::Gone => ctx.metrics.stale_refused.add(1),
-        Claimed::Granted(_) => {}
-    }
-    Refused::Over
-}
-
-/// Stops the attempt that a new run has taken the place of, if it runs in this process.
-pub(crate) async fn terminated(ctx: &Context, granted: &Granted) {
-    if let Some(other) = granted.terminated {
-        ended(ctx, other).await;
-    }
-}
-
-/// An execution was ended in the store: its attempt is stopped, if it is one of this process, and its slots are free.
-pub(crate) async fn ended(ctx: &Context, execution: ExecutionId) {
-    ctx.running.abort(execution);
-    publish(ctx, ctx.gate.forget(execution, ctx.clock.now())).await;
-}
-
 /// Runs the instant ones; returns the others.
 async fn instant(ctx: &Context, batch: Vec<Dispatch>, done: &Outcomes) -> Vec<Dispatch> {
     let now = ctx.clock.now();
@@ -354,13 +164,6 @@ async fn instant(ctx: &Context, batch: Vec<Dispatch>, done: &Outcomes) -> Vec<Di
     ctx.metrics.started.add(finished.len() as u64);
     done.send(finished).await;
     rest
-}
-
-/// None of these could be claimed: their places at the gate are free.
-pub(crate) async fn give_up(ctx: &Context, batch: &[Dispatch]) {
-    let now = ctx.clock.now();
-    let called = batch.iter().filter_map(|dispatch| ctx.gate.done(dispatch, Left::Refused, now)).collect();
-    publish(ctx, called).await;
 }
 
 /// Claims a batch and starts what was granted.
@@ -432,6 +235,7 @@ async fn give_back(ctx: &Context, batch: &[Dispatch], verdicts: &[Claimed], done
     done.send(finished).await;
 }
 
+/// Starts an attempt, which ends by telling `done`.
 fn attempt(
     ctx: &Context,
     running: &Running,
@@ -440,49 +244,41 @@ fn attempt(
     granted: Granted,
     slot: OwnedSemaphorePermit,
 ) {
-    let (execution, fence) = (dispatch.execution, granted.fence.fence);
-    let (ctx, attempts, done) = (ctx.clone(), running.attempts.clone(), done.clone());
-    let started_at = ctx.clock.now();
-    // The map is locked until the handle is in it, so that the attempt cannot end before it is known.
-    let mut known = running.attempts.lock();
-    if known.closed {
-        return;
-    }
-    ctx.metrics.started.add(1);
-    if granted.fence.attempt == 1 {
-        count_lateness(&ctx, &dispatch, started_at);
-    }
-    let task = tokio::spawn(async move {
-        let outcome = run_action(&ctx, &granted).await;
-        let of = CompletionOf::Running(granted.fence);
-        let ended = Ended {
-            attempt: granted.fence.attempt,
-            attempts_from: granted.attempts_from,
-            losses: granted.losses,
-            first_started_at: granted.first_started_at,
-            finished_at: ctx.clock.now().max(started_at),
-            cancel_requested: None,
-        };
-        let (retry, logs) = (granted.definition.retry, Vec::new());
-        let finished = Finished { dispatch, of, outcome, retry, started_at, ended, logs, slot: Some(slot) };
-        {
-            let mut attempts = attempts.lock();
-            if attempts.by_execution.get(&execution).is_some_and(|(newest, _)| *newest == fence) {
-                attempts.by_execution.remove(&execution);
-            }
+    let of = (dispatch.execution, granted.fence.fence);
+    running.start(of, || {
+        let started_at = ctx.clock.now();
+        ctx.metrics.started.add(1);
+        if granted.fence.attempt == 1 {
+            count_lateness(ctx, &dispatch, started_at);
         }
-        done.send_one(finished).await;
+        let (ctx, running, done) = (ctx.clone(), running.clone(), done.clone());
+        let task = tokio::spawn(async move {
+            let finished = run_attempt(&ctx, dispatch, granted, started_at, slot).await;
+            running.ended(of);
+            done.send_one(finished).await;
+        });
+        task.abort_handle()
     });
-    known.by_execution.insert(execution, (fence, task.abort_handle()));
 }
 
-/// Counts how late a first start is. What was not released about when it was due was caught up, filled in or put off: that is
-/// no lateness of ours.
-pub(crate) fn count_lateness(ctx: &Context, dispatch: &Dispatch, started_at: Timestamp) {
-    let punctual = |queued_at: Timestamp| queued_at.ms_since(dispatch.fire_at) <= limits::MISFIRE_GRACE_MS;
-    if dispatch.queued_at.is_none_or(punctual) {
-        ctx.metrics.lateness_ms.record(started_at.ms_since(dispatch.fire_at));
-    }
+async fn run_attempt(
+    ctx: &Context,
+    dispatch: Dispatch,
+    granted: Granted,
+    started_at: Timestamp,
+    slot: OwnedSemaphorePermit,
+) -> Finished {
+    let outcome = run_action(ctx, &granted).await;
+    let ended = Ended {
+        attempt: granted.fence.attempt,
+        attempts_from: granted.attempts_from,
+        losses: granted.losses,
+        first_started_at: granted.first_started_at,
+        finished_at: ctx.clock.now().max(started_at),
+        cancel_requested: None,
+    };
+    let (of, retry, logs) = (CompletionOf::Running(granted.fence), granted.definition.retry, Vec::new());
+    Finished { dispatch, of, outcome, retry, started_at, ended, logs, slot: Some(slot) }
 }
 
 /// Runs one attempt; a panic in an action is a failure like any other.

@@ -1,16 +1,24 @@
-//! Step 1, accept: a request becomes a version of a job. After: shard.
+//! Step 1, accept: a request becomes a version of a job, or an execution at once. After: own.
 //!
 //! A draft is checked whole (every field at fault is reported at once) and resolved (schedule to plan, `H` to a value). The store
 //! then says since when it counts, in the transaction that writes it, and what follows for the job's fires (`job::version`);
 //! only after that it is acknowledged. A crash before the commit leaves nothing, one after it leaves the job; the caller's
 //! idempotency key, stored in the same transaction, tells which.
 
+/// Fires that somebody asks for.
+pub mod manual;
+
+pub use crate::jobs::set_state;
+
 use crate::context::Context;
+use crate::jobs::{
+    Accepted, Conditions, VERSION_MISMATCH, check_pause, current, decode, find, name_of, put, recall, verdict,
+};
 use campanile_model::job::version::{self, Change, Resolved};
-use campanile_model::job::{Definition, Job, JobState};
-use campanile_model::schedule::{HashSeed, Plan, Schedule, ScheduleError};
-use campanile_model::store::{Answer, CallerKey, JobKey, JobQuery, JobWrite, Keyed, Put};
-use campanile_model::{Error, FieldError, JobId, Kind, Result, TenantId, Timestamp, limits};
+use campanile_model::job::{Definition, Job};
+use campanile_model::schedule::{HashSeed, Schedule, ScheduleError};
+use campanile_model::store::{JobKey, JobWrite, Keyed};
+use campanile_model::{Error, FieldError, JobId, Kind, Result, TenantId, Timestamp};
 
 /// What a user wants a job to be.
 #[derive(Clone, Debug, Default)]
@@ -29,24 +37,6 @@ pub struct Create {
     pub draft: Draft,
     /// The caller's key.
     pub keyed: Option<Keyed>,
-}
-
-/// Under which conditions something is changed.
-#[derive(Default)]
-pub struct Conditions {
-    /// Only in this version.
-    pub if_match: Option<u32>,
-    /// The caller's key.
-    pub keyed: Option<Keyed>,
-}
-
-/// What became of an accepted request.
-#[derive(Clone, Debug)]
-pub enum Accepted {
-    /// The job, as it is now.
-    Job(Box<Job>),
-    /// The key was used before: this was the answer.
-    Replayed(Answer),
 }
 
 /// A change that loses its race this often is given up; the caller may try again.
@@ -88,21 +78,6 @@ pub async fn create(ctx: &Context, tenant: TenantId, creates: Vec<Create>) -> Ve
     verdicts
 }
 
-/// The job that `key` names.
-pub async fn find(ctx: &Context, tenant: TenantId, key: &JobKey) -> Result<Job> {
-    let mut jobs = ctx.store.get_jobs(tenant, std::slice::from_ref(key)).await?;
-    match jobs.pop().flatten() {
-        Some(job) if job.state != JobState::Deleted => Ok(job),
-        _ => {
-            let name = match key {
-                JobKey::Id(id) => format!("no job has the id {id}"),
-                JobKey::Name(name) => format!("no job is named `{name}`"),
-            };
-            Err(Error::new(Kind::NotFound, name).with_code("job_not_found"))
-        }
-    }
-}
-
 /// Gives a job another definition. Its fires go on where they stand, unless its schedule changed.
 pub async fn replace(
     ctx: &Context,
@@ -137,24 +112,6 @@ pub async fn preview_replace(ctx: &Context, tenant: TenantId, key: &JobKey, draf
     Ok(version::change(&old, None, &change, ctx.clock.now()).job)
 }
 
-/// Pauses, resumes or deletes a job.
-pub async fn set_state(
-    ctx: &Context,
-    tenant: TenantId,
-    key: &JobKey,
-    change: Change,
-    conditions: Conditions,
-) -> Result<Accepted> {
-    let checked = async {
-        check_pause(&change, ctx.clock.now())?;
-        current(ctx, tenant, key, &conditions).await
-    };
-    match checked.await {
-        Ok(old) => put(ctx, &old, change, conditions.if_match, conditions.keyed).await,
-        Err(refusal) => recall(ctx, tenant, conditions.keyed.as_ref(), refusal).await,
-    }
-}
-
 /// The job that `set_state` would make.
 pub async fn preview_state(ctx: &Context, tenant: TenantId, key: &JobKey, change: Change) -> Result<Job> {
     let now = ctx.clock.now();
@@ -186,54 +143,6 @@ pub async fn preview_revert(ctx: &Context, tenant: TenantId, key: &JobKey, to: u
     let old = find(ctx, tenant, key).await?;
     let change = earlier(ctx, &old, to).await?;
     Ok(version::change(&old, None, &change, ctx.clock.now()).job)
-}
-
-/// Resumes jobs whose pause is over. Their fires go on from the end of the pause, not from when somebody noticed it.
-pub async fn resume_due(ctx: &Context, now: Timestamp) -> Result<usize> {
-    let query = JobQuery { pause_ends_by: Some(now), limit: limits::BATCH_JOBS_MAX, ..JobQuery::default() };
-    let due = ctx.store.list_jobs(&query).await?.items;
-    for job in &due {
-        match put(ctx, job, Change::EndPause, Some(job.version), None).await {
-            Ok(_) => tracing::info!(job = %job.id, "the pause is over"),
-            // Somebody changed it meanwhile; if it is still due, the next look finds it.
-            Err(error) => tracing::info!(%error, job = %job.id, "a pause could not be ended"),
-        }
-    }
-    Ok(due.len())
-}
-
-/// The job that is to be changed, if it is in the version that the caller wants.
-async fn current(ctx: &Context, tenant: TenantId, key: &JobKey, conditions: &Conditions) -> Result<Job> {
-    let job = find(ctx, tenant, key).await?;
-    match conditions.if_match {
-        Some(version) if version != job.version => Err(version_mismatch(job.version)),
-        _ => Ok(job),
-    }
-}
-
-async fn put(
-    ctx: &Context,
-    job: &Job,
-    change: Change,
-    expected: Option<u32>,
-    keyed: Option<Keyed>,
-) -> Result<Accepted> {
-    let name = name_of(&change).to_owned();
-    let write = JobWrite { id: job.id, tenant: job.tenant, change, expected, keyed };
-    let put = ctx.store.put_jobs(vec![write]).await?.pop().expect("one verdict per write");
-    verdict(put, job.id, &name)
-}
-
-/// The answer that a refused request got the first time, if it is a repetition; the refusal otherwise. Its first time may
-/// well be the reason for the refusal: the job is deleted, its version has grown, its instant has passed.
-async fn recall(ctx: &Context, tenant: TenantId, keyed: Option<&Keyed>, refusal: Error) -> Result<Accepted> {
-    let Some(Keyed { key, .. }) = keyed else { return Err(refusal) };
-    let CallerKey { fingerprint, .. } = *key;
-    match ctx.store.recall(tenant, key, ctx.clock.now()).await? {
-        Some((same, answer)) if same == fingerprint => Ok(Accepted::Replayed(answer)),
-        Some(_) => Err(key_reused()),
-        None => Err(refusal),
-    }
 }
 
 /// Another definition for a job that is there. Saying the same instant again is no instant in the past.
@@ -298,53 +207,6 @@ fn schedule_pointer(schedule: &Schedule, code: &str) -> &'static str {
         Schedule::After { .. } => "/schedule/after",
         Schedule::None => "/schedule",
     }
-}
-
-fn check_pause(change: &Change, now: Timestamp) -> Result<()> {
-    match change {
-        Change::Pause(Some(until)) if *until <= now => {
-            let error = FieldError::new("/until", "until_in_the_past", "the end of the pause lies in the past");
-            Err(Error::invalid(vec![error]))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// The name that a change wants.
-fn name_of(change: &Change) -> &str {
-    match change {
-        Change::Create { resolved, .. } | Change::Define(resolved) => &resolved.definition.name,
-        _ => "",
-    }
-}
-
-fn verdict(put: Put, id: JobId, name: &str) -> Result<Accepted> {
-    match put {
-        Put::Done(job) => Ok(Accepted::Job(job)),
-        Put::Replayed(answer) => Ok(Accepted::Replayed(answer)),
-        Put::NameTaken { id } => {
-            let message = format!("the name `{name}` is taken by {id}");
-            Err(Error::new(Kind::Conflict, message).with_code("name_taken"))
-        }
-        Put::Stale { version } => Err(version_mismatch(version)),
-        Put::Gone => Err(Error::new(Kind::NotFound, format!("no job has the id {id}")).with_code("job_not_found")),
-        Put::KeyReused => Err(key_reused()),
-    }
-}
-
-fn key_reused() -> Error {
-    Error::new(Kind::Invalid, "the Idempotency-Key was used before for another request").with_code("key_reused")
-}
-
-const VERSION_MISMATCH: &str = "version_mismatch";
-
-fn version_mismatch(version: u32) -> Error {
-    Error::new(Kind::Conflict, format!("the job is in version {version} now")).with_code(VERSION_MISMATCH)
-}
-
-/// The plan that a job's row holds.
-pub(crate) fn decode(plan: &str) -> Result<Plan> {
-    Plan::decode(plan).map_err(|e| Error::new(Kind::Corrupt, format!("stored plan `{plan}` cannot be read: {e}")))
 }
 
 fn new_id(ctx: &Context) -> JobId {

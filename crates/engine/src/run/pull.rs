@@ -1,4 +1,4 @@
-//! Step 5 for external workers: claim, heartbeat, complete, release. Before: dispatch. After: complete.
+//! Run by external workers: claim, heartbeat, complete, release.
 //!
 //! A worker asks, and waits until there is something or its time is up. What it gets is claimed in one transaction, and
 //! durable before it is answered; every attempt has a fence larger than all before it. From then on the worker keeps it by
@@ -7,11 +7,13 @@
 //! A worker that hangs up while it waits has taken nothing. One that hangs up while its claim is written gets what it
 //! claimed taken back at once: the claim runs in a task of its own, which notices that nobody waits for the answer.
 
-use crate::complete::{self, Finished, Recorded};
+use super::{count_lateness, terminated};
+use crate::admit::{self, Refused};
+use crate::calls::stopped;
+use crate::complete::{self, Recorded};
 use crate::context::Context;
-use crate::dispatch::Dispatcher;
-use crate::fire::stopped;
-use crate::worker::{self, Refused};
+use crate::dispatcher::Dispatcher;
+use crate::outcomes::Finished;
 use crate::workers::{Directive, Introduction};
 use campanile_model::action::Runner;
 use campanile_model::execution::{AttemptOutcome, LogLine, Outcome, Progress, Reason};
@@ -172,13 +174,11 @@ impl Drop for Waits<'_> {
 
 /// Claims a batch. What is not granted goes where it belongs.
 async fn take(ctx: &Context, dispatcher: &Dispatcher, worker: &Arc<str>, batch: Vec<Dispatch>) -> Result<Vec<Pulled>> {
-    let now = ctx.clock.now();
-    let mut admitted = ctx.gate.admit(batch, now, || ctx.random.next());
-    let go = std::mem::take(&mut admitted.go);
-    worker::put_off(ctx, dispatcher, Runner::Worker, admitted).await;
+    let go = admit::admit(ctx, dispatcher, Runner::Worker, batch).await;
     if go.is_empty() {
         return Ok(Vec::new());
     }
+    let now = ctx.clock.now();
     let claims = go.iter().map(|dispatch| Claim {
         execution: dispatch.execution,
         job_version: dispatch.job_version,
@@ -194,8 +194,8 @@ async fn take(ctx: &Context, dispatcher: &Dispatcher, worker: &Arc<str>, batch: 
         Ok(claimed) => claimed,
         Err(error) => {
             // If it was done after all, its leases run out.
-            worker::give_up(ctx, &go).await;
-            worker::release(ctx, go).await;
+            admit::give_up(ctx, &go).await;
+            admit::release(ctx, go).await;
             return Err(error);
         }
     };
@@ -209,9 +209,9 @@ async fn take(ctx: &Context, dispatcher: &Dispatcher, worker: &Arc<str>, batch: 
         if let Claimed::Granted(granted) = verdict {
             ctx.metrics.started.add(1);
             if granted.first_started_at == now {
-                worker::count_lateness(ctx, &dispatch, now);
+                count_lateness(ctx, &dispatch, now);
             }
-            worker::terminated(ctx, &granted).await;
+            terminated(ctx, &granted).await;
             let deadline_at = now.saturating_add_ms(i64::try_from(granted.timeout_ms).unwrap_or(i64::MAX));
             let (pool, handler) = (dispatch.pool.clone(), dispatch.target.clone());
             held.push(granted_to(worker, &granted, dispatch, now));
@@ -219,7 +219,7 @@ async fn take(ctx: &Context, dispatcher: &Dispatcher, worker: &Arc<str>, batch: 
             acked.push(execution);
             continue;
         }
-        match worker::refused(ctx, dispatch, &verdict, now).await {
+        match admit::refused(ctx, dispatch, &verdict, now).await {
             Refused::Back(dispatch) => {
                 back.push(dispatch);
                 continue;
@@ -229,7 +229,7 @@ async fn take(ctx: &Context, dispatcher: &Dispatcher, worker: &Arc<str>, batch: 
         }
         acked.push(execution);
     }
-    worker::release(ctx, back).await;
+    admit::release(ctx, back).await;
     dispatcher.send(later);
     if let Err(error) = ctx.queue.ack(Runner::Worker, &acked).await {
         tracing::warn!(%error, "cannot acknowledge executions");
@@ -305,6 +305,17 @@ pub async fn heartbeat(ctx: &Context, worker: &Arc<str>, beats: Vec<Beat>) -> Re
     let stale = verdicts.iter().filter(|v| matches!(v, Extended::Stale { .. } | Extended::Gone)).count();
     ctx.metrics.stale_refused.add(stale as u64);
     Ok((verdicts, directive))
+}
+
+/// Tells a worker what to do with its next claim or heartbeat.
+pub fn direct(ctx: &Context, worker: &str, directive: Directive) -> Result<()> {
+    if ctx.workers.direct(worker, directive) {
+        // Its claim may be waiting: it looks again.
+        ctx.gate.opened.notify_waiters();
+        return Ok(());
+    }
+    let message = format!("no worker `{worker}` was heard of within the last hour");
+    Err(Error::new(Kind::NotFound, message).with_code("worker_not_found"))
 }
 
 /// Ends attempts. One verdict each; the same one again gets the same answer.

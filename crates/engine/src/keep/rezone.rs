@@ -4,8 +4,8 @@
 //! job's next fire is computed again; those that moved get a new version, and are listed in the log. Runs once at
 //! start, before anything fires; a crash half-way repeats it.
 
+use crate::calls::persist;
 use crate::context::Context;
-use crate::fire::persist;
 use campanile_model::fault::{Bug, planted};
 use campanile_model::job::version::{self, Change};
 use campanile_model::job::{Job, JobState};

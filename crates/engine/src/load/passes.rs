@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 /// Passes, the one that is asked for next first.
 #[derive(Default)]
-pub(super) struct Loads {
+pub(crate) struct Passes {
     passes: VecDeque<Pass>,
     numbered: u64,
 }
@@ -15,7 +15,7 @@ pub(super) struct Loads {
 /// Which pass a question was about: shards may be lost and opened again before it is answered, and the answer is not for the pass
 /// that began then.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub(super) struct PassNumber(u64);
+pub(crate) struct PassNumber(u64);
 
 struct Pass {
     number: PassNumber,
@@ -24,7 +24,7 @@ struct Pass {
     before: Timestamp,
 }
 
-impl Loads {
+impl Passes {
     pub fn is_empty(&self) -> bool {
         self.passes.is_empty()
     }
@@ -85,49 +85,49 @@ impl Loads {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shard::tests::{job, t};
+    use crate::planner::tests::{job, t};
 
     #[test]
     fn what_is_opened_goes_first_and_is_loaded_page_by_page() {
-        let mut loads = Loads::default();
-        loads.go_on(vec![ShardId(1)], t(5), t(10));
-        loads.begin(vec![ShardId(2)], t(10));
-        let (number, query) = loads.ask().unwrap();
+        let mut passes = Passes::default();
+        passes.go_on(vec![ShardId(1)], t(5), t(10));
+        passes.begin(vec![ShardId(2)], t(10));
+        let (number, query) = passes.ask().unwrap();
         assert_eq!((&*query.shards, query.after, query.before), (&[ShardId(2)][..], None, t(11)));
         let row = job(1, "every 1000+0", 7);
-        loads.answered(number, vec![row.clone()]);
-        assert_eq!(loads.ask().unwrap().1.after, Some((t(7), row.id)));
-        assert!(loads.answered(number, Vec::new()).is_empty());
-        assert_eq!(loads.ask().unwrap().1.shards, [ShardId(1)]);
+        passes.answered(number, vec![row.clone()]);
+        assert_eq!(passes.ask().unwrap().1.after, Some((t(7), row.id)));
+        assert!(passes.answered(number, Vec::new()).is_empty());
+        assert_eq!(passes.ask().unwrap().1.shards, [ShardId(1)]);
     }
 
     #[test]
     fn an_answer_counts_only_for_the_pass_that_asked() {
         let row = job(1, "every 1000+0", 7);
         let shard = shard_of(row.id);
-        let mut loads = Loads::default();
-        loads.begin(vec![shard], t(10));
-        let (old, _) = loads.ask().unwrap();
+        let mut passes = Passes::default();
+        passes.begin(vec![shard], t(10));
+        let (old, _) = passes.ask().unwrap();
         // Lost and opened again while the answer is on its way.
-        loads.give_up(&[shard]);
-        assert!(loads.is_empty());
-        loads.begin(vec![shard], t(10));
-        assert!(loads.answered(old, vec![row.clone()]).is_empty());
-        assert!(loads.answered(old, Vec::new()).is_empty());
-        let (new, query) = loads.ask().expect("the newer pass is not over");
+        passes.give_up(&[shard]);
+        assert!(passes.is_empty());
+        passes.begin(vec![shard], t(10));
+        assert!(passes.answered(old, vec![row.clone()]).is_empty());
+        assert!(passes.answered(old, Vec::new()).is_empty());
+        let (new, query) = passes.ask().expect("the newer pass is not over");
         assert_eq!(query.after, None, "and begins at its beginning");
-        assert_eq!(loads.answered(new, vec![row]).len(), 1);
+        assert_eq!(passes.answered(new, vec![row]).len(), 1);
     }
 
     #[test]
     fn of_a_pass_that_lost_some_shards_the_rest_counts() {
         let row = job(1, "every 1000+0", 7);
         let (shard, other) = (shard_of(row.id), ShardId(shard_of(row.id).0 ^ 1));
-        let mut loads = Loads::default();
-        loads.begin(vec![shard, other], t(10));
-        let (number, _) = loads.ask().unwrap();
-        loads.give_up(&[shard]);
-        assert!(loads.answered(number, vec![row]).is_empty());
-        assert_eq!(loads.ask().unwrap().1.shards, [other]);
+        let mut passes = Passes::default();
+        passes.begin(vec![shard, other], t(10));
+        let (number, _) = passes.ask().unwrap();
+        passes.give_up(&[shard]);
+        assert!(passes.answered(number, vec![row]).is_empty());
+        assert_eq!(passes.ask().unwrap().1.shards, [other]);
     }
 }
