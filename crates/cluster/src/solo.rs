@@ -83,6 +83,7 @@ impl Coordinator for Solo {
             clock_offset_ms: 0,
             lag_ms: self.lag_ms.load(Ordering::Relaxed),
             shards: if owns { usize::from(limits::SHARDS) } else { 0 },
+            settings: me.settings.clone(),
         }])
     }
 

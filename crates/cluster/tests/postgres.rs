@@ -4,6 +4,7 @@ mod common;
 
 use campanile_cluster::postgres::Mode;
 use campanile_model::coordinator::{Coordinator, Introduction, Roles};
+use campanile_model::settings::SharedSettings;
 use common::{Database, Node, Owners, connect, options, until};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -308,7 +309,13 @@ async fn without_a_database_there_is_no_joining() {
     let options = campanile_cluster::postgres::PgOptions { pg, mode, clock, offset: Default::default() };
     let coordinator = campanile_cluster::PgCoordinator::new(options).unwrap();
     let (version, address) = ("0.0.0".into(), "127.0.0.1:1".into());
-    let me = Introduction { node: "node:a".into(), roles: Roles::ALL, version, address };
+    let me = Introduction {
+        node: "node:a".into(),
+        roles: Roles::ALL,
+        version,
+        address,
+        settings: SharedSettings::default(),
+    };
     assert!(coordinator.join(me.clone()).await.is_err());
     assert!(coordinator.assignment().await.is_err());
     assert!(coordinator.join(me).await.is_err(), "it may try again");

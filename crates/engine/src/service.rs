@@ -11,7 +11,8 @@ use crate::outcomes::{self, Outcomes};
 use crate::run::node;
 use crate::running::Lane;
 use crate::{complete, dispatch, dispatcher, notify, operate, own, reap};
-use campanile_model::coordinator::{Introduction, Roles};
+use campanile_model::coordinator::{Introduction, Member, Roles};
+use campanile_model::settings::{Difference, MUST_AGREE, SharedSettings};
 use campanile_model::store::Retention;
 use campanile_model::{Error, Kind, Result, limits};
 use std::sync::Arc;
@@ -33,6 +34,8 @@ pub struct Options {
     pub roles: Roles,
     /// Where this node listens, for people.
     pub address: String,
+    /// What is set here and should be the same on all nodes.
+    pub settings: SharedSettings,
 }
 
 impl Default for Options {
@@ -44,6 +47,7 @@ impl Default for Options {
             lease_ms: limits::LEASE_MS,
             roles: Roles::ALL,
             address: String::new(),
+            settings: SharedSettings::default(),
         }
     }
 }
@@ -62,6 +66,8 @@ pub struct Service {
     done: Outcomes,
 }
 
+/// Who has not been heard of for longer is gone, or about to be: it need not agree.
+const SILENT_MS_MAX: u64 = 10_000;
 /// What writing the last outcomes gets at least when the node stops.
 const WRITE_OUT_MS: u64 = 2_000;
 
@@ -74,8 +80,20 @@ impl Service {
             roles: options.roles,
             version: env!("CARGO_PKG_VERSION").into(),
             address: options.address.clone(),
+            settings: options.settings.clone(),
         };
+        // Before, so that nobody notices who is refused; and after, for those who start together.
+        compare(&ctx, &options.settings).await?;
         ctx.coordinator.join(me).await?;
+        match compare(&ctx, &options.settings).await {
+            Ok(differences) => differences.iter().for_each(tell),
+            Err(refusal) => {
+                if let Err(error) = ctx.coordinator.leave().await {
+                    tracing::warn!(%error, "cannot leave in good order");
+                }
+                return Err(refusal);
+            }
+        }
         rezone::run(&ctx).await?;
         keep::limits::refresh(&ctx).await?;
         let (stop, stopped) = watch::channel(false);
@@ -162,4 +180,36 @@ impl Service {
         ctx.coordinator.leave().await?;
         handed_over
     }
+}
+
+/// Compares the settings of this node with those of the others, which should be the same, and names what differs. Refused where
+/// nodes could not work together.
+async fn compare(ctx: &Context, settings: &SharedSettings) -> Result<Vec<(Member, Difference)>> {
+    if settings.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    let others = ctx.coordinator.members().await?.into_iter();
+    for other in others.filter(|member| *member.node != *ctx.node && member.silent_ms <= SILENT_MS_MAX) {
+        for difference in settings.differences(&other.settings) {
+            if difference.key == MUST_AGREE {
+                return Err(disagreement(&other, &difference));
+            }
+            found.push((other.clone(), difference));
+        }
+    }
+    Ok(found)
+}
+
+fn disagreement(other: &Member, Difference { key, here, there }: &Difference) -> Error {
+    let (node, address, seconds) = (&other.node, &other.address, SILENT_MS_MAX / 1_000);
+    let message = format!(
+        "cannot join: {key} is `{here}` here and `{there}` on {node} at {address}; stop all nodes to change it (one that was killed \
+         counts for {seconds} s more)"
+    );
+    Error::new(Kind::Conflict, message).with_code("settings_differ")
+}
+
+fn tell((other, Difference { key, here, there }): &(Member, Difference)) {
+    tracing::warn!(key, here, there, node = other.node, "another node has another setting");
 }

@@ -4,6 +4,7 @@
 //! store.
 
 use crate::error::Result;
+use crate::settings::SharedSettings;
 use crate::shard::ShardId;
 use crate::time::Timestamp;
 use std::fmt;
@@ -66,6 +67,8 @@ pub struct Introduction {
     pub version: String,
     /// Where it listens.
     pub address: String,
+    /// What it has set that should be the same everywhere.
+    pub settings: SharedSettings,
 }
 
 /// A node that is alive, as far as the others know.
@@ -89,6 +92,8 @@ pub struct Member {
     pub lag_ms: u64,
     /// How many shards it should own.
     pub shards: usize,
+    /// What it has set that should be the same everywhere.
+    pub settings: SharedSettings,
 }
 
 /// What a node should own now, and who else is alive.

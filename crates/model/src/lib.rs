@@ -29,6 +29,7 @@ pub mod filter;
 pub mod fingerprint;
 pub mod store;
 pub mod queue;
+pub mod settings;
 pub mod coordinator;
 pub mod action;
 pub mod fault;

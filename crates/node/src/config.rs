@@ -12,12 +12,17 @@ use campanile_client::wire::input::distance;
 use campanile_engine::keep::upkeep;
 use campanile_model::coordinator::Roles;
 use campanile_model::limits;
+use campanile_model::schedule::zone_database_version;
+use campanile_model::settings::{MUST_AGREE, SharedSettings};
 use campanile_model::store::Retention;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 pub use settings::{SETTINGS, Setting};
+
+/// How the keys of settings begin that should be the same on all nodes.
+const SHARED: [&str; 5] = [MUST_AGREE, "engine.lease", "actions.allow_", "actions.ports", "retention."];
 
 /// Everything that can be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,6 +176,14 @@ impl Config {
             retention: upkeep::retention(),
             log: Log { format: LogFormat::Text, level: "info".into() },
         }
+    }
+
+    /// What should be the same on all nodes: what one node does for all must not depend on which one it is, nor what is allowed.
+    pub fn shared(&self) -> SharedSettings {
+        let is_shared = |key: &str| SHARED.iter().any(|shared| key.starts_with(shared));
+        let settings = SETTINGS.iter().filter(|setting| is_shared(setting.key));
+        let told = settings.map(|setting| (setting.key.to_owned(), (setting.get)(self)));
+        told.chain([("zone database".to_owned(), zone_database_version().to_owned())]).collect()
     }
 
     /// A laptop: webhooks may go to it, and the log is quiet.

@@ -75,8 +75,8 @@ impl Node {
         let crate::config::Engine { slots, drain_ms, lease_ms, roles } = config.engine;
         let options =
             campanile_server::Options { api: roles.api, ..campanile_server::Options::new(parts.secrets.cursor) };
-        let retention = config.retention.clone();
-        let engine = Options { slots, drain_ms, retention, lease_ms, roles, address: address.to_string() };
+        let (retention, settings) = (config.retention.clone(), config.shared());
+        let engine = Options { slots, drain_ms, retention, lease_ms, roles, address: address.to_string(), settings };
         let service = Service::start(injected, engine).await?;
         let (stop_api, mut stopped) = watch::channel(false);
         let router = campanile_server::router(service.handle(), options.clone());

@@ -403,6 +403,12 @@ fn postgres_comes_back_from_a_crash_and_so_does_everything() {
     eprintln!("{} one-offs; answers {:?}", created.known.len(), created.statuses);
     // It is away: that is said, and never that something is broken.
     assert_eq!(created.unexpected(&[0, 503, 504]), []);
+    // In the log it is said when it goes and when it is back, and not for every call.
+    for log in nodes.iter().map(Server::log) {
+        let said = |words: &str| log.matches(words).count();
+        assert!((1..=6).contains(&said("call failed, retrying")), "{log}");
+        assert!((1..=6).contains(&said("calls are answered again")), "{log}");
+    }
     known.extend(created.known);
     let verdict = finish(&nodes[0], &sink, &known, Arrival::InOrder);
     assert!(verdict.fires > 2_000, "{verdict:?}");
@@ -528,6 +534,30 @@ fn every_role_can_be_a_node_of_its_own() {
     assert!(sick.contains("fail  no scheduler node is alive") && !sick.contains("it fires"), "{sick}");
     let status = api.cli(&["cluster", "status"]).code(0).stderr;
     assert!(status.contains("no scheduler node is alive") && !status.contains("takes them over"), "{status}");
+}
+
+#[test]
+fn nodes_with_different_settings_are_told_of_it_and_another_mode_is_refused() {
+    let _turn = turn();
+    let cluster = Cluster::new();
+    let first = cluster.node();
+    let other = cluster.try_node_in(&[], &[("CAMPANILE_ENGINE_LEASE", "1m")]).expect("a node starts");
+    let log = other.log();
+    assert!(log.contains("another node has another setting") && log.contains("engine.lease"), "{log}");
+    let status = first.cli(&["cluster", "status"]).code(0);
+    assert!(status.stderr.contains("nodes differ in engine.lease: `1m` on "), "{}", status.stderr);
+    let doctor = first.cli(&["doctor"]);
+    assert!(doctor.stdout.contains("nodes differ in engine.lease"), "{}", doctor.stdout);
+    // Two ways to share the shards would take them from each other for ever.
+    let refused = cluster.try_node_in(&[], &[("CAMPANILE_CLUSTER_MODE", "leader")]).err().expect("it must not start");
+    assert!(refused.contains("cluster.mode is `leader` here and `shards` on"), "{refused}");
+    let nodes = first.get("/v1/cluster")["nodes"].as_array().map(Vec::len);
+    assert_eq!(nodes, Some(2), "and it has left");
+    // Who was killed counts for a while; then nobody is in the way.
+    first.kill_9();
+    other.kill_9();
+    let mode = [("CAMPANILE_CLUSTER_MODE", "leader")];
+    eventually(Duration::from_secs(30), "the other mode", || cluster.try_node_in(&[], &mode).is_ok());
 }
 
 /// Nodes of version N and N+1 side by side are the same binary here: what this shows is that a client notices nothing while one

@@ -10,6 +10,7 @@ use crate::switch::Mode;
 use crate::world::World;
 use campanile_cluster::assign::shards_of;
 use campanile_model::coordinator::{Assignment, Coordinator, Introduction, Member, Roles};
+use campanile_model::settings::SharedSettings;
 use campanile_model::shard;
 use campanile_model::{Error, Kind, Result, Timestamp};
 use parking_lot::Mutex;
@@ -204,6 +205,7 @@ impl Coordinator for SimCoordinator {
             clock_offset_ms: 0,
             lag_ms: 0,
             shards: 0,
+            settings: SharedSettings::default(),
         };
         Ok(live.map(member).collect())
     }

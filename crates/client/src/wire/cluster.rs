@@ -1,6 +1,7 @@
 //! The nodes of an installation, and what they own.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// The nodes of an installation, and what they own.
@@ -38,6 +39,9 @@ pub struct ClusterNode {
     pub shards: u64,
     /// Shards that it should own.
     pub shards_assigned: u64,
+    /// What it has set that should be the same on all nodes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
 }
 
 /// Who owns a shard.

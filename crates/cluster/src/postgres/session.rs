@@ -6,6 +6,7 @@
 use super::LEASE_MS;
 use campanile_model::coordinator::{Introduction, Member, Roles};
 use campanile_model::fault::{self, Bug, Point, planted};
+use campanile_model::settings::SharedSettings;
 use campanile_model::shard::ShardId;
 use campanile_model::{Result, Timestamp};
 use campanile_pg::Target;
@@ -152,7 +153,8 @@ impl Session {
     pub async fn beat(&self, beat: &Beat<'_>) -> Result<Beaten, Error> {
         let Beat { me, roles, started_at, clock_offset_ms, lag_ms, shards } = beat;
         let (lag_ms, shards) = (i64::try_from(*lag_ms).unwrap_or(i64::MAX), i64::try_from(*shards).unwrap_or(i64::MAX));
-        let params: [&(dyn ToSql + Sync); 10] = [
+        let settings = me.settings.encode();
+        let params: [&(dyn ToSql + Sync); 11] = [
             &me.node,
             roles,
             &me.version,
@@ -163,6 +165,7 @@ impl Session {
             &shards,
             &self.classes.member,
             &self.classes.leader,
+            &settings,
         ];
         fault::reach(Point("cluster.beat.before"));
         let rows = self.client.query(&self.beat, &params).await?;
@@ -297,6 +300,7 @@ fn member(row: &Row) -> Member {
         clock_offset_ms: row.get("clock_offset_ms"),
         lag_ms: natural("lag_ms"),
         shards: usize::try_from(natural("shards")).unwrap_or(usize::MAX),
+        settings: SharedSettings::decode(row.get("settings")),
     }
 }
 

@@ -6,6 +6,7 @@
 use campanile_cluster::PgCoordinator;
 use campanile_cluster::postgres::{Mode, PgOptions};
 use campanile_model::coordinator::{Coordinator, Introduction, Member, Roles};
+use campanile_model::settings::SharedSettings;
 use campanile_model::shard::ShardId;
 use campanile_model::time::Offset;
 use campanile_model::{Clock, Timestamp};
@@ -176,7 +177,10 @@ impl Node {
         let options = PgOptions { pg, mode, clock: clock.clone(), offset: offset.clone() };
         let coordinator = Arc::new(PgCoordinator::new(options).unwrap());
         let (version, address) = ("0.0.0".into(), "127.0.0.1:1".into());
-        coordinator.join(Introduction { node: name.clone(), roles, version, address }).await.unwrap();
+        coordinator
+            .join(Introduction { node: name.clone(), roles, version, address, settings: SharedSettings::default() })
+            .await
+            .unwrap();
         let live = Arc::new(Mutex::new(Vec::new()));
         let engine = tokio::spawn(engine(name.clone(), coordinator.clone(), owners.clone(), live.clone()));
         Self { name, coordinator, clock, offset, live, owners: owners.clone(), engine }

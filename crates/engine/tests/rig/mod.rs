@@ -21,6 +21,7 @@ use campanile_model::queue::{Dispatch, Queue};
 use campanile_model::random::SplitMix;
 use campanile_model::retry::{Backoff, RetryPolicy};
 use campanile_model::schedule::Schedule;
+use campanile_model::settings::SharedSettings;
 use campanile_model::shard::ShardId;
 use campanile_model::store::{ExecutionQuery, JobKey, Store};
 use campanile_model::{Clock, ExecutionId, FieldError, JobId, TenantId, Timestamp};
@@ -218,6 +219,7 @@ impl Coordinator for Told {
             clock_offset_ms: 0,
             lag_ms: 0,
             shards: 0,
+            settings: SharedSettings::default(),
         };
         Ok(live.into_iter().map(member).collect())
     }

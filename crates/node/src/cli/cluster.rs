@@ -4,6 +4,7 @@ use super::Globals;
 use super::exit::Failure;
 use super::output::{Output, rough};
 use campanile_client::wire::{Cluster, ClusterNode};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What to ask about the nodes.
 #[derive(clap::Subcommand)]
@@ -29,10 +30,29 @@ pub async fn run(command: Command, globals: &Globals, out: &Output) -> Result<()
         false => cluster.nodes.iter().map(|node| node.node.clone()).collect(),
     };
     out.print(&cluster, names, |out| if shards { list_shards(&cluster, out) } else { list_nodes(&cluster, out) })?;
-    if let Some(note) = note(&cluster) {
+    for note in note(&cluster).into_iter().chain(differences(&cluster)) {
         out.chat(&note);
     }
     Ok(())
+}
+
+/// Settings that should be the same on all nodes and are not, a sentence each.
+pub(super) fn differences(cluster: &Cluster) -> Vec<String> {
+    let told: Vec<&ClusterNode> = cluster.nodes.iter().filter(|node| !node.settings.is_empty()).collect();
+    let keys: BTreeSet<&str> = told.iter().flat_map(|node| node.settings.keys()).map(String::as_str).collect();
+    let mut found = Vec::new();
+    for key in keys {
+        let mut nodes_by_value: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for node in &told {
+            let value = node.settings.get(key).map_or("", String::as_str);
+            nodes_by_value.entry(value).or_default().push(&node.node);
+        }
+        if nodes_by_value.len() > 1 {
+            let values = nodes_by_value.iter().map(|(value, nodes)| format!("`{value}` on {}", nodes.join(", ")));
+            found.push(format!("nodes differ in {key}: {}", values.collect::<Vec<_>>().join("; ")));
+        }
+    }
+    found
 }
 
 /// What the tables do not say.
@@ -104,5 +124,21 @@ mod tests {
         };
         assert!(note(&cluster("scheduler")).unwrap().contains("another takes them over"));
         assert!(note(&cluster("api")).unwrap().starts_with("no scheduler node is alive, so nothing fires"));
+    }
+
+    #[test]
+    fn settings_that_differ_are_named_with_their_nodes() {
+        let node = |name: &str, settings: serde_json::Value| {
+            json!({"node": name, "roles": [], "version": "1", "address": "127.0.0.1:1", "silent_ms": 1, "clock_offset_ms": 0,
+                "lag_ms": 0, "shards": 0, "shards_assigned": 0, "settings": settings})
+        };
+        let nodes = [
+            node("a", json!({"engine.lease": "30s", "x": "1"})),
+            node("b", json!({"engine.lease": "1m", "x": "1"})),
+            node("c", json!({"engine.lease": "30s", "x": "1"})),
+            node("old", json!({})),
+        ];
+        let cluster: Cluster = serde_json::from_value(json!({"node": "a", "nodes": nodes, "shards": []})).unwrap();
+        assert_eq!(differences(&cluster), ["nodes differ in engine.lease: `1m` on b; `30s` on a, c"]);
     }
 }

@@ -35,6 +35,7 @@ fn shown(status: ClusterStatus) -> Cluster {
         lag_ms: member.lag_ms,
         shards: open.get(&*member.node).copied().unwrap_or(0),
         shards_assigned: member.shards as u64,
+        settings: member.settings.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
     });
     let nodes: Vec<ClusterNode> = nodes.collect();
     let shards = status.shards.iter().map(|shard| ClusterShard {

@@ -1,6 +1,7 @@
 //! What every coordinator must do for one node. What several share among themselves is tested where there are several.
 
 use campanile_model::coordinator::{Coordinator, Introduction, Roles};
+use campanile_model::settings::SharedSettings;
 use campanile_model::shard;
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -37,7 +38,8 @@ macro_rules! coordinator_suite {
 /// A node with all roles.
 pub fn me(node: &str) -> Introduction {
     let (version, address) = ("0.0.0".into(), "127.0.0.1:1".into());
-    Introduction { node: node.into(), roles: Roles::ALL, version, address }
+    let settings = SharedSettings::decode("engine.lease = 30s\n");
+    Introduction { node: node.into(), roles: Roles::ALL, version, address, settings }
 }
 
 /// The first call answers at once with all shards, and names the node.
@@ -145,6 +147,7 @@ pub async fn members_tell_who_is_there(coordinator: Arc<dyn Coordinator>) {
     let [member] = &members[..] else { panic!("{members:?}") };
     assert_eq!((&*member.node, member.roles, &*member.version), ("node-a", Roles::ALL, "0.0.0"));
     assert_eq!((&*member.address, member.shards), ("127.0.0.1:1", shard::all().count()));
+    assert_eq!(member.settings, me("node-a").settings);
     coordinator.leave().await.unwrap();
     assert_eq!(coordinator.members().await.unwrap(), []);
 }

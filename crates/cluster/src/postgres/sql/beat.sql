@@ -10,8 +10,8 @@ WITH db AS MATERIALIZED (
     WHERE locktype = 'advisory' AND objsubid = 2 AND granted AND classid IN ($9::int4::oid, $10::int4::oid)
       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 ), me AS (
-    INSERT INTO members AS m (node, roles, version, address, started_at, seen_at, clock_offset_ms, lag_ms, shards)
-    SELECT $1, $2, $3, $4, coalesce($5, now_ms), now_ms, $6, $7, $8 FROM db
+    INSERT INTO members AS m (node, roles, version, address, started_at, seen_at, clock_offset_ms, lag_ms, shards, settings)
+    SELECT $1, $2, $3, $4, coalesce($5, now_ms), now_ms, $6, $7, $8, $11 FROM db
     ON CONFLICT (node) DO UPDATE SET roles = excluded.roles, seen_at = excluded.seen_at,
         clock_offset_ms = excluded.clock_offset_ms, lag_ms = excluded.lag_ms, shards = excluded.shards
     RETURNING m.node, m.roles, m.started_at, m.seen_at

@@ -1,7 +1,7 @@
 //! The part of `doctor` that looks at the nodes: whether all that is needed is done by somebody, and who does it badly.
 
 use super::{LATE_MS_WARN, Level, Report};
-use crate::cli::cluster::{has_role, with_role};
+use crate::cli::cluster::{differences, has_role, with_role};
 use crate::cli::output::rough;
 use campanile_client::wire::{Cluster, ClusterNode, Status};
 use campanile_model::limits;
@@ -34,6 +34,14 @@ impl Report {
         self.shards(cluster);
         for node in &cluster.nodes {
             self.node(node);
+        }
+        for difference in differences(cluster) {
+            self.add(
+                Level::Warn,
+                "cluster",
+                difference,
+                Some("make it the same on all nodes (the zone database comes with the release), and restart them"),
+            );
         }
         if self.checks.len() == found {
             let message = match cluster.nodes.len() {
@@ -92,6 +100,7 @@ impl Report {
 mod tests {
     use super::*;
     use campanile_client::wire::ClusterShard;
+    use std::collections::BTreeMap;
 
     fn node(name: &str, roles: &[&str]) -> ClusterNode {
         ClusterNode {
@@ -105,6 +114,7 @@ mod tests {
             lag_ms: 0,
             shards: 0,
             shards_assigned: 0,
+            settings: BTreeMap::new(),
         }
     }
 

@@ -41,7 +41,8 @@ CREATE TABLE members (
     seen_at         int8 NOT NULL,
     clock_offset_ms int8 NOT NULL,
     lag_ms          int8 NOT NULL,
-    shards          int8 NOT NULL
+    shards          int8 NOT NULL,
+    settings        text NOT NULL DEFAULT ''
 ) WITH (fillfactor = 20);
 
 -- The newest version of every job; where its fires stand is in `cursors`. `shard` is `shard_of(id)`. `plan` and `firing` are what the
