@@ -27,7 +27,13 @@ const STATES: usize = 3;
 
 /// Writes all pages.
 pub fn write() -> Result<(), String> {
+    build()?;
     write_some(PAGES)
+}
+
+/// Builds the binary, which describes itself.
+fn build() -> Result<(), String> {
+    cargo(&["build", "--quiet", "--package", "campanile"])
 }
 
 /// Writes what follows from the states alone. Nothing has to be built for it.
@@ -46,6 +52,12 @@ fn write_some(pages: &[Page]) -> Result<(), String> {
 
 /// Verifies that the committed pages equal the generated ones.
 pub fn check() -> Result<(), String> {
+    build()?;
+    check_built()
+}
+
+/// The same, with the binary that the tests have built.
+pub fn check_built() -> Result<(), String> {
     let mut stale = Vec::new();
     for (path, page) in PAGES {
         if read(path).unwrap_or_default() != page()? {
@@ -136,7 +148,6 @@ fn grouped(value: u64) -> String {
 
 /// What the binary says about itself: its help, and that of every command below it.
 fn cli() -> Result<String, String> {
-    cargo(&["build", "--quiet", "--package", "campanile"])?;
     let mut page = head("Command line", "the output of `campanile -h`");
     page.push_str(
         "How to use it is told in the [guide](../guides/cli.md); exit codes are on [their own page](exit-codes.md).\n",

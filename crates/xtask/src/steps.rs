@@ -3,46 +3,61 @@
 //! Every step streams its output. At the end, or at the failure, a line per step says how long it took, so that a slow
 //! check is seen before it is a habit. PostgreSQL comes early: where there is none, nobody waits long to be told.
 
-use crate::postgres::{self, Server};
-use crate::{docs, links, made_up, root, tools, zoo};
+use crate::postgres::Server;
+use crate::suite::{self, Passed};
+use crate::{docs, links, made_up, path, root, tools, zoo};
 use std::ffi::OsString;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A check: its name, and what it does, with the database that tests use.
-type Step = (&'static str, fn(&mut Option<Server>) -> Result<(), String>);
+/// What later steps have of earlier ones.
+#[derive(Default)]
+struct Run {
+    /// The database that tests use.
+    server: Option<Server>,
+    /// The tests that passed.
+    passed: Passed,
+}
+
+/// A check: its name, and what it does.
+type Step = (&'static str, fn(&mut Run) -> Result<(), String>);
 
 const STEPS: &[Step] = &[
     ("check-links", |_| links::check()),
+    ("check-path", |_| path::check()),
     ("fmt", |_| cargo(&["fmt", "--all", "--check"])),
-    ("postgres", |server| {
-        *server = Some(Server::get()?);
+    ("postgres", |run| {
+        run.server = Some(Server::get()?);
         Ok(())
     }),
     ("tools", |_| tools::get()),
     ("clippy", |_| cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])),
     ("doc", |_| perform(cargo_command(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))),
-    ("test", |server| test(server.as_ref())),
-    ("made-up-state", |server| made_up::run(server.as_ref())),
-    ("zoo", |server| zoo::run_all(server.as_ref())),
-    ("docs --check", |_| docs::check()),
+    ("build tests", |_| perform(&mut cargo_command(&["test", "--workspace", "--no-run", "--quiet"]))),
+    ("test", |run| {
+        run.passed = suite::run(run.server.as_ref())?;
+        Ok(())
+    }),
+    ("docs --check", |_| docs::check_built()),
+    ("zoo", |run| zoo::run_all(run.server.as_ref(), &run.passed)),
+    ("made-up-state", |run| made_up::run(run.server.as_ref())),
 ];
 
 /// Runs all steps.
 pub fn run() -> Result<(), String> {
-    let mut server = None;
-    let done = run_all(&mut server);
-    if let Some(server) = server {
+    let mut run = Run::default();
+    let done = run_all(&mut run);
+    if let Some(server) = run.server {
         server.leave();
     }
     done
 }
 
-fn run_all(server: &mut Option<Server>) -> Result<(), String> {
+fn run_all(run: &mut Run) -> Result<(), String> {
     let mut times = Vec::new();
     for (name, step) in STEPS {
         eprintln!("\n==> {name}");
-        let (took, done) = timed(|| step(server));
+        let (took, done) = timed(|| step(run));
         times.push((name, took));
         if let Err(message) = done {
             report(&times);
@@ -52,14 +67,6 @@ fn run_all(server: &mut Option<Server>) -> Result<(), String> {
     report(&times);
     eprintln!("all {} steps passed", STEPS.len());
     Ok(())
-}
-
-fn test(server: Option<&Server>) -> Result<(), String> {
-    let mut command = cargo_command(&["test", "--workspace"]);
-    if let Some(server) = server {
-        command.env(postgres::VARIABLE, server.url());
-    }
-    perform(&mut command)
 }
 
 /// How long something takes, and what comes of it.

@@ -1,27 +1,25 @@
 //! The bug zoo: bugs of other schedulers, planted here again, each caught by a test that is named beside it.
 //!
-//! A test that has never failed proves little. So each of these is run twice, alone: without the bug it must pass, and
-//! with the bug it must fail, by its own judgement: neither by running out of time nor by not being there. Bugs are in the
+//! A test that has never failed proves little. So each of these is run twice: without the bug it must pass (which it has
+//! shown, where all tests were run before), and alone with the bug it must fail, by its own judgement: neither by running out of
+//! time nor by not being there. Bugs are in the
 //! test builds only (`campanile_model::fault`), and chosen by `CAMPANILE_BUG`, so that one build serves all.
 //!
-//! Reading order: [`rows`] (the table), this file (how it is run), [`binaries`] (which programs have the tests), [`page`]
-//! (the table for readers).
+//! Reading order: [`rows`] (the table), this file (how it is run), [`page`] (the table for readers).
 
 mod rows;
-mod binaries;
 pub mod page;
 
+use crate::binaries::{self, Binaries};
 use crate::postgres::{self, Server};
-use crate::root;
-use binaries::Binaries;
-use rows::{Catcher, Row, ZOO};
+use crate::suite::Passed;
+use crate::{root, wait};
+use rows::{Catcher, Row, ZOO, package_in};
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Tests that run at the same time.
 const SIDE_BY_SIDE: usize = 2;
@@ -42,17 +40,32 @@ pub fn run(name: Option<&str>) -> Result<(), String> {
     } else {
         None
     };
-    let built = if name.is_none() { binaries::of_workspace() } else { binaries::of_rows(&rows) };
-    let judged = built.and_then(|binaries| judge(&rows, &binaries, server.as_ref()));
+    let built = if name.is_none() { binaries::of_workspace() } else { of_rows(&rows) };
+    let judged = built.and_then(|binaries| judge(&rows, &binaries, server.as_ref(), &Passed::new()));
     if let Some(server) = server {
         server.leave();
     }
     judged
 }
 
-/// Runs all, with the programs that the tests of the whole workspace have built.
-pub fn run_all(server: Option<&Server>) -> Result<(), String> {
-    judge(&ZOO.iter().collect::<Vec<_>>(), &binaries::of_workspace()?, server)
+/// Runs all, with the programs that the tests of the whole workspace have built. What has `passed` there is not run again without
+/// a bug.
+pub fn run_all(server: Option<&Server>, passed: &Passed) -> Result<(), String> {
+    judge(&ZOO.iter().collect::<Vec<_>>(), &binaries::of_workspace()?, server, passed)
+}
+
+/// Builds the tests that these rows name. The packages are always the same, so that what they have in common is built
+/// once whichever bug is asked for; the test kit is among them, because it asks for the bugs.
+fn of_rows(rows: &[&Row]) -> Result<Binaries, String> {
+    let packages: BTreeSet<&str> = ZOO.iter().map(|row| row.package).chain(["testkit"]).collect();
+    let mut selected: Vec<String> =
+        packages.iter().map(|package| format!("--package={}", package_in(package))).collect();
+    let targets: BTreeSet<&str> = rows.iter().flat_map(|row| row.catchers()).map(|test| test.target).collect();
+    selected.extend(targets.iter().map(|target| match *target {
+        "lib" => "--lib".to_owned(),
+        file => format!("--test={file}"),
+    }));
+    binaries::build(selected)
 }
 
 /// A test to run, with or without a bug.
@@ -68,13 +81,14 @@ struct Ended {
     took: Duration,
 }
 
-fn judge(rows: &[&Row], binaries: &Binaries, server: Option<&Server>) -> Result<(), String> {
+fn judge(rows: &[&Row], binaries: &Binaries, server: Option<&Server>, passed: &Passed) -> Result<(), String> {
     let folder = root().join("target/zoo");
     std::fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
     let mut trials: Vec<Trial<'_>> = Vec::new();
     for (row, test) in rows.iter().flat_map(|row| row.catchers().into_iter().map(move |test| (*row, test))) {
         // Several bugs may have one catcher, which is run without a bug only once.
-        if !trials.iter().any(|trial| !trial.with_bug && trial.test == test) {
+        let name = (package_in(test.package), test.target.to_owned(), test.test.clone());
+        if !passed.contains(&name) && !trials.iter().any(|trial| !trial.with_bug && trial.test == test) {
             trials.push(Trial { row, test: test.clone(), with_bug: false });
         }
         trials.push(Trial { row, test, with_bug: true });
@@ -123,7 +137,7 @@ fn attempt(
     folder: &std::path::Path,
 ) -> Result<(), String> {
     let (bug, test) = (trial.row.bug, &trial.test);
-    let program = binaries.find(test)?;
+    let program = binaries.find(&package_in(test.package), test.target)?;
     let name = format!("{bug}.{}.{}", test.target, test.test.replace("::", "."));
     let log = folder.join(format!("{name}{}.log", if trial.with_bug { "" } else { ".without" }));
     let mut command = Command::new(program);
@@ -141,30 +155,9 @@ fn attempt(
         command.env(postgres::VARIABLE, server.url());
     }
     command.args(["--exact", &test.test]).current_dir(root().join("crates").join(test.package));
-    let status = perform(&mut command, &log)?;
+    let status = wait::for_end(&mut command, &log, LONGEST)?;
     let output = std::fs::read_to_string(&log).map_err(|error| format!("cannot read {}: {error}", log.display()))?;
     verdict(trial.with_bug, status, &output)
-}
-
-/// Runs a program until it ends or is killed for taking too long; what it says is in `log`.
-#[allow(clippy::disallowed_methods, reason = "real programs take real time")]
-fn perform(command: &mut Command, log: &PathBuf) -> Result<Option<ExitStatus>, String> {
-    let failed = |error: std::io::Error| format!("cannot run it: {error}");
-    let file = File::create(log).map_err(failed)?;
-    command.stdin(std::process::Stdio::null()).stdout(file.try_clone().map_err(failed)?).stderr(file);
-    let mut child = command.spawn().map_err(failed)?;
-    let begun = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().map_err(failed)? {
-            return Ok(Some(status));
-        }
-        if begun.elapsed() > LONGEST {
-            child.kill().map_err(failed)?;
-            child.wait().map_err(failed)?;
-            return Ok(None);
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// Whether a test ended as it should have.
