@@ -36,7 +36,6 @@ pub struct Targets {
 /// What an address is.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// On the internet.
     Public,
     /// In a network of our own (and what it is called); allowed by `Targets::private`.
     Private(&'static str),

@@ -32,11 +32,8 @@ pub enum Gap {
 /// What happens to local times that come twice.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Fold {
-    /// The first time.
     First,
-    /// The second time.
     Second,
-    /// Both times.
     Both,
 }
 
@@ -85,7 +82,6 @@ const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 const DAY_S: i64 = 86_400;
 
 impl Cron {
-    /// Reads an expression.
     pub fn new(text: &str, zone: &str, gap: Gap, fold: Fold) -> Result<Self, String> {
         let zone = TimeZone::get(zone).map_err(|error| format!("zone `{zone}`: {error}"))?;
         let text = match text.trim() {

@@ -23,7 +23,6 @@ pub struct Record {
     pub node: Text,
     /// Counts the lines of that process from 1. A gap is a lost line.
     pub seq: u64,
-    /// What happened.
     #[serde(flatten)]
     pub event: Event,
 }
@@ -79,7 +78,6 @@ pub struct Run {
     /// From which all random choices of the harness come.
     #[serde(default)]
     pub seed: u64,
-    /// For people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
@@ -105,7 +103,6 @@ pub enum Phase {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OpKind {
-    /// A new job.
     Create,
     /// Another version of a job.
     Update,
@@ -134,7 +131,6 @@ pub struct Op {
     pub op: Text,
     /// Which of the two lines, and what came of it.
     pub phase: Phase,
-    /// What is asked.
     pub kind: OpKind,
     /// On whose behalf, by name.
     pub tenant: Text,
@@ -159,7 +155,6 @@ pub struct Op {
     /// When a pause ends by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Ms>,
-    /// The idempotency key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Text>,
     /// Any hash of method, path and body, for comparison only.
@@ -207,7 +202,6 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// When.
     pub schedule: Schedule,
     /// How it is tried again.
     pub retry_policy: RetryPolicy,
@@ -251,7 +245,6 @@ pub struct Schedule {
     /// `CRON`, `EVERY`, `AT`, `AFTER` or `NONE`.
     #[serde(rename = "type")]
     pub kind: Text,
-    /// The cron expression.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cron: Option<Text>,
     /// Its zone; UTC where absent.
@@ -263,10 +256,8 @@ pub struct Schedule {
     /// `FIRST`, `SECOND` or `BOTH`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dst_fold: Option<Text>,
-    /// The period.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every_ms: Option<u64>,
-    /// Its phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase_ms: Option<u64>,
     /// The instant; one in the past means at once.
@@ -340,7 +331,6 @@ pub struct Blackout {
 pub struct Read {
     /// The monotonic clock when the question was sent.
     pub began_mono_ns: u64,
-    /// On whose behalf.
     pub tenant: Text,
     /// The node that was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -375,9 +365,7 @@ pub struct Page {
     pub list: Text,
     /// The monotonic clock when this page was asked for.
     pub began_mono_ns: u64,
-    /// On whose behalf.
     pub tenant: Text,
-    /// What is listed.
     pub of: Listed,
     /// All of the tenant's; otherwise some filter applied, and nothing is expected to be there.
     #[serde(default)]
@@ -394,7 +382,6 @@ pub struct Page {
 pub enum Listed {
     /// Jobs that are not deleted.
     Jobs,
-    /// Executions.
     Executions,
 }
 
@@ -402,15 +389,11 @@ pub enum Listed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fire {
-    /// The execution.
     pub execution: Text,
-    /// Its job.
     pub job: Text,
-    /// Its instant.
     pub fire_at: Ms,
     /// The shard that it was fired for.
     pub shard: u16,
-    /// Under which ownership.
     pub epoch: u64,
     /// Grows in the order of commits of the store, where the recorder knows it. Without it epochs are compared by what
     /// is certain only.
@@ -425,13 +408,11 @@ pub struct Fire {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Skip {
-    /// Of which job.
     pub job: Text,
     /// First instant, inclusive.
     pub from: Ms,
     /// Last instant, inclusive.
     pub until: Ms,
-    /// Why.
     pub reason: Text,
     /// When it was recorded, by the server.
     pub recorded_at: Ms,
@@ -441,11 +422,9 @@ pub struct Skip {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// The execution.
     pub execution: Text,
     /// Which try, from 1.
     pub attempt: u32,
-    /// Its fence.
     pub fence: u64,
     /// The monotonic clock when it was asked for; when this was written, where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -459,11 +438,8 @@ pub struct Claim {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Body {
-    /// The execution.
     pub execution: Text,
-    /// Which try.
     pub attempt: u32,
-    /// Its fence.
     pub fence: u64,
 }
 
@@ -502,11 +478,8 @@ pub struct Effect {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
-    /// The execution.
     pub execution: Text,
-    /// Which try.
     pub attempt: u32,
-    /// Its fence.
     pub fence: u64,
     /// `SUCCEEDED`, `FAILED`, `TIMED_OUT`, `WORKER_LOST`, `CANCELLED`, `SNOOZED` or `RELEASED`.
     pub outcome: Text,
@@ -522,19 +495,14 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dead {
-    /// The execution.
     pub execution: Text,
-    /// Under which try.
     pub attempt: u32,
-    /// Why.
     pub reason: Text,
 }
 
-/// A shard's ownership.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Epoch {
-    /// Which shard.
     pub shard: u16,
     /// The number of its ownership.
     pub epoch: u64,
@@ -582,10 +550,8 @@ pub struct Dump {
     /// The versions of all jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<VersionRow>,
-    /// All executions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub executions: Vec<ExecutionRow>,
-    /// All skips.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skips: Vec<SkipRow>,
     /// Ids of the dead letters, as `GET /v1/dead` lists them.
@@ -608,15 +574,11 @@ pub struct Dump {
 /// A job, as the API shows it; more fields may be there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobRow {
-    /// Identity.
     pub id: Text,
-    /// Name.
     pub name: Text,
-    /// Whose.
     pub tenant: Text,
     /// `ACTIVE`, `PAUSED` or `DELETED`.
     pub state: Text,
-    /// Version.
     pub version: u32,
     /// When it was created.
     pub created_at: Ms,
@@ -627,9 +589,7 @@ pub struct JobRow {
 /// A version of a job, as the API shows it; more fields may be there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VersionRow {
-    /// The job.
     pub id: Text,
-    /// Which version.
     pub version: u32,
     /// `ACTIVE`, `PAUSED` or `DELETED`.
     pub state: Text,
@@ -646,9 +606,7 @@ pub struct VersionRow {
 /// An execution, as the API shows it; more fields may be there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExecutionRow {
-    /// Identity.
     pub id: Text,
-    /// Of which job.
     pub job_id: Text,
     /// The version of the job that it was fired under.
     pub job_version: u32,
@@ -656,7 +614,6 @@ pub struct ExecutionRow {
     pub fire_at: Ms,
     /// `SCHEDULE`, `MANUAL` or `BACKFILL`.
     pub kind: Text,
-    /// State.
     pub state: Text,
     /// Why it is in that state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -676,7 +633,6 @@ pub struct ExecutionRow {
     /// When the newest attempt started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Ms>,
-    /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Ms>,
     /// How the newest attempt ended.
@@ -693,14 +649,10 @@ pub struct ExecutionRow {
 pub struct AttemptRow {
     /// From 1.
     pub attempt: u32,
-    /// Its fence.
     pub fence_token: u64,
-    /// When it started.
     pub started_at: Ms,
-    /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Ms>,
-    /// How.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Text>,
 }
@@ -708,13 +660,11 @@ pub struct AttemptRow {
 /// Fires without executions, as the API shows them; more fields may be there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SkipRow {
-    /// Of which job.
     pub job_id: Text,
     /// First instant, inclusive.
     pub from: Ms,
     /// Last instant, inclusive.
     pub to: Ms,
-    /// Why.
     pub reason: Text,
     /// When it was recorded.
     pub recorded_at: Ms,

@@ -29,7 +29,6 @@ pub struct History {
     pub base: Nanos,
     /// Operations, in the order of their invocation.
     pub ops: Vec<Operation>,
-    /// Jobs by id.
     pub jobs: Table<Job>,
     /// Executions by id, those that only one line mentions included.
     pub executions: Table<Execution>,
@@ -52,13 +51,11 @@ pub struct History {
 pub struct Operation {
     /// What was asked: the first line.
     pub asked: Op,
-    /// When.
     pub invoked: Nanos,
     /// When more was known.
     pub ended: Option<Nanos>,
     /// `Info` where nothing more was heard.
     pub phase: Phase,
-    /// What was answered.
     pub answer: Answer,
     /// The job by id, where it is known.
     pub job: Option<Text>,
@@ -69,11 +66,8 @@ pub struct Operation {
 /// A job, and what was done to it.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
-    /// Identity.
     pub id: Text,
-    /// Name.
     pub name: Text,
-    /// Whose.
     pub tenant: Text,
     /// In the order of their effect.
     pub changes: Vec<Change>,
@@ -94,7 +88,6 @@ pub struct Job {
 /// A change of a job: one operation, or several tries of it under one key.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// What was asked.
     pub kind: OpKind,
     /// It has no effect before.
     pub earliest: Nanos,
@@ -102,7 +95,6 @@ pub struct Change {
     pub latest: Nanos,
     /// Whether it was acknowledged.
     pub certain: bool,
-    /// The new definition.
     pub spec: Option<Box<Spec>>,
     /// When a pause ends.
     pub until: Option<Nanos>,
@@ -126,9 +118,7 @@ pub struct Execution {
 /// A fault, from harm to health.
 #[derive(Clone, Debug)]
 pub struct FaultSpan {
-    /// What.
     pub fault: Fault,
-    /// When it began.
     pub from: Nanos,
     /// When it was over.
     pub to: Option<Nanos>,

@@ -7,7 +7,6 @@ pub type Bytes = [u8; 16];
 
 const LETTERS: &str = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
-/// Number of shards.
 pub const SHARDS: u64 = 256;
 
 /// Why an execution exists, as it goes into its id.
@@ -15,7 +14,6 @@ pub const SHARDS: u64 = 256;
 pub enum Kind {
     /// Its schedule came due.
     Scheduled,
-    /// Somebody asked.
     Manual,
 }
 
@@ -36,7 +34,6 @@ pub fn parse(text: &str, prefix: &str) -> Option<Bytes> {
     Some(value.to_be_bytes())
 }
 
-/// Writes an id.
 pub fn format(bytes: Bytes, prefix: &str) -> String {
     let mut value = u128::from_be_bytes(bytes);
     let letters: Vec<char> = LETTERS.chars().collect();

@@ -26,14 +26,10 @@ use crate::parallel;
 use crate::text::Text;
 use serde::Serialize;
 
-/// What is judged.
 #[derive(Copy, Clone)]
 pub struct Case<'a> {
-    /// What happened.
     pub history: &'a History,
-    /// What was expected.
     pub oracle: &'a Oracle,
-    /// By which measure.
     pub limits: &'a Limits,
 }
 
@@ -42,7 +38,6 @@ pub struct Case<'a> {
 pub struct Violation {
     /// Which invariant, such as `I3`.
     pub invariant: &'static str,
-    /// What is wrong.
     pub message: String,
     /// The execution it is about.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -12,17 +12,13 @@ use std::collections::{BTreeMap, HashMap};
 
 /// A recording that was judged.
 pub struct Judged {
-    /// What happened.
     pub history: History,
-    /// What was expected.
     pub oracle: Oracle,
     /// What is wrong, the earliest first.
     pub violations: Vec<Violation>,
-    /// The result.
     pub verdict: Verdict,
 }
 
-/// Judges a recording.
 pub fn judge(log: Log, limits: &Limits) -> Judged {
     let history = History::new(log, limits.info_ms);
     let oracle = Oracle::new(&history, limits);

@@ -14,7 +14,6 @@ const BUFFER: usize = 1 << 20;
 /// What was read: all lines in the order of the machine's monotonic clock.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
-    /// The lines.
     pub records: Vec<Record>,
     /// What makes a recording useless: lines that are missing.
     pub gaps: Vec<String>,

@@ -20,7 +20,6 @@ pub const LEAD_MS: i64 = 150_000;
 /// The expected fires of all jobs.
 #[derive(Debug, Default)]
 pub struct Oracle {
-    /// By job.
     pub jobs: Table<Expected>,
     /// When the store was read, in milliseconds.
     pub read_at_ms: i64,

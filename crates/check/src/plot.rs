@@ -21,7 +21,6 @@ const ROW: f64 = 26.0;
 const WIDE: f64 = 1_200.0;
 const BOTTOM: f64 = 56.0;
 
-/// Where things are.
 struct Frame {
     from: Nanos,
     to: Nanos,
@@ -38,7 +37,6 @@ impl Frame {
     }
 }
 
-/// Draws the run.
 pub fn svg(judged: &Judged) -> String {
     let frame = frame(judged);
     let jobs = jobs(judged, &frame);

@@ -54,12 +54,10 @@ impl<T> Table<T> {
         self.entries.iter().map(|(id, entry)| (*id, entry))
     }
 
-    /// All ids.
     pub fn keys(&self) -> impl Iterator<Item = Text> {
         self.entries.iter().map(|(id, _)| *id)
     }
 
-    /// All of them.
     pub fn values(&self) -> impl Iterator<Item = &T> {
         self.entries.iter().map(|(_, entry)| entry)
     }

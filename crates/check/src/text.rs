@@ -36,7 +36,6 @@ impl Text {
         KEPT.lock().unwrap_or_else(PoisonError::into_inner).keep(text)
     }
 
-    /// How it reads.
     pub fn as_str(self) -> &'static str {
         self.0
     }

@@ -18,18 +18,14 @@ const TIMELINE_MAX: usize = 300;
 pub enum Valid {
     /// Nothing is wrong, and enough happened to say so.
     Passed,
-    /// Something is wrong.
     Failed,
     /// Nothing can be said.
     Invalid,
 }
 
-/// How much happened.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Counts {
-    /// Lines.
     pub events: usize,
-    /// Operations of clients.
     pub ops: usize,
     /// Jobs that were acknowledged.
     pub jobs: usize,
@@ -41,11 +37,9 @@ pub struct Counts {
     pub fires_in_faults: usize,
     /// Executions that the store showed.
     pub executions: usize,
-    /// Their attempts.
     pub attempts: usize,
     /// Calls of the sink.
     pub effects: usize,
-    /// Faults.
     pub faults: usize,
 }
 
@@ -56,13 +50,11 @@ pub struct Verdict {
     pub valid: Valid,
     /// Why nothing can be said, where it is invalid.
     pub reasons: Vec<String>,
-    /// How much happened.
     pub counts: Counts,
     /// What was met, and how often.
     pub met: BTreeMap<&'static str, usize>,
     /// How often each invariant was violated, the ones that hold included.
     pub invariants: BTreeMap<&'static str, usize>,
-    /// The earliest violation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first: Option<First>,
     /// Violations, the earliest first; some of each invariant.
@@ -72,7 +64,6 @@ pub struct Verdict {
 /// The earliest violation, with all that is known around it.
 #[derive(Clone, Debug, Serialize)]
 pub struct First {
-    /// What is wrong.
     pub violation: Violation,
     /// All lines of all processes about it, and what the store shows, in order.
     pub timeline: Vec<Moment>,
@@ -81,11 +72,9 @@ pub struct First {
 /// One line of a timeline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Moment {
-    /// When.
     pub at: String,
     /// Who wrote it; `store` for what the dump shows.
     pub node: String,
-    /// What.
     pub what: String,
     #[serde(skip)]
     order: Nanos,

@@ -9,7 +9,6 @@ use campanile_model::schedule::{DstFold, DstGap, HashSeed, Schedule};
 use campanile_model::time::Timestamp;
 use common::Numbers;
 
-/// One of these.
 fn of<T: Copy>(numbers: &mut Numbers, all: &[T]) -> T {
     all[numbers.below(all.len() as i64) as usize]
 }

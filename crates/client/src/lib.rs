@@ -7,6 +7,8 @@
 //! Reading order: [`wire`], [`Error`], then one file per resource with a method of [`Client`] per endpoint, and last
 //! [`worker`], which runs functions of yours as the handlers of jobs.
 
+#![warn(missing_docs)]
+
 pub mod wire;
 mod error;
 mod http;

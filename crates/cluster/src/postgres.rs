@@ -61,7 +61,6 @@ pub enum Mode {
 
 /// What the coordinator needs.
 pub struct PgOptions {
-    /// The database.
     pub pg: campanile_pg::Options,
     /// How shards are shared.
     pub mode: Mode,

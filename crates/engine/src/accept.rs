@@ -27,7 +27,6 @@ pub struct Draft {
     pub definition: Definition,
     /// An `at` in the past fires at once instead of being refused.
     pub allow_past: bool,
-    /// Created paused.
     pub paused: bool,
 }
 
@@ -35,7 +34,6 @@ pub struct Draft {
 pub struct Create {
     /// What it should be.
     pub draft: Draft,
-    /// The caller's key.
     pub keyed: Option<Keyed>,
 }
 

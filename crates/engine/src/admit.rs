@@ -72,7 +72,6 @@ pub(crate) enum Refused {
     Over,
     /// It belongs back into the queue.
     Back(Dispatch),
-    /// It waits.
     Later(Waiting),
 }
 

@@ -12,7 +12,6 @@ pub struct Bells {
     pub expired: Notify,
     /// Operations are at work.
     pub operations: Notify,
-    /// Deliveries are due.
     pub deliveries: Notify,
     /// Whether the assigned shards are open and the near fires loaded.
     pub ready: AtomicBool,

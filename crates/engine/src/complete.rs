@@ -31,7 +31,6 @@ use tokio::sync::OwnedSemaphorePermit;
 /// What became of a completion.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorded {
-    /// The store's verdict.
     pub verdict: Applied,
     /// The state that the execution is in if it was done.
     pub state: State,

@@ -19,11 +19,9 @@ use std::sync::Arc;
 /// What is injected: everything outside of the engine.
 #[derive(Clone)]
 pub struct Injected {
-    /// The truth.
     pub store: Arc<dyn Store>,
     /// Where ready executions go.
     pub queue: Arc<dyn Queue>,
-    /// Who owns what.
     pub coordinator: Arc<dyn Coordinator>,
     /// What jobs can do.
     pub actions: Registry,
@@ -31,9 +29,7 @@ pub struct Injected {
     pub clock: Arc<dyn Clock>,
     /// Randomness, for ids and jitter.
     pub random: Arc<dyn Random>,
-    /// Who sends notifications.
     pub sender: Arc<dyn Sender>,
-    /// What is counted.
     pub metrics: Arc<Metrics>,
     /// This node's name, unique for every start: `node:` and something that no other start has.
     pub node: Arc<str>,
@@ -42,11 +38,9 @@ pub struct Injected {
 /// What every part is given: what was injected, and what the parts of this node know together.
 #[derive(Clone)]
 pub struct Context {
-    /// The truth.
     pub store: Arc<dyn Store>,
     /// Where ready executions go.
     pub queue: Arc<dyn Queue>,
-    /// Who owns what.
     pub coordinator: Arc<dyn Coordinator>,
     /// What jobs can do.
     pub actions: Registry,
@@ -54,9 +48,7 @@ pub struct Context {
     pub clock: Arc<dyn Clock>,
     /// Randomness, for ids and jitter.
     pub random: Arc<dyn Random>,
-    /// Who sends notifications.
     pub sender: Arc<dyn Sender>,
-    /// What is counted.
     pub metrics: Arc<Metrics>,
     /// What pools and targets can bear.
     pub gate: Arc<Gate>,
@@ -72,7 +64,6 @@ pub struct Context {
     pub retention: Arc<Retention>,
     /// How long a worker keeps an execution without a heartbeat.
     pub lease_ms: u64,
-    /// This node's name.
     pub node: Arc<str>,
 }
 

@@ -5,7 +5,6 @@ use campanile_model::execution::Execution;
 use campanile_model::store::{Answer, CallerKey, Idempotency};
 use campanile_model::{Error, ExecutionId, Kind, Result, TenantId, Timestamp, limits};
 
-/// One execution.
 pub async fn get(ctx: &Context, tenant: TenantId, execution: ExecutionId) -> Result<Execution> {
     let found = ctx.store.get_executions(tenant, &[execution]).await?.pop().flatten();
     found.ok_or_else(|| missing(execution))

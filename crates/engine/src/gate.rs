@@ -48,7 +48,6 @@ struct State {
 /// What became of a batch.
 #[derive(Default)]
 pub struct Admitted {
-    /// May be claimed.
     pub go: Vec<Dispatch>,
     /// To be released to the queue.
     pub back: Vec<Dispatch>,
@@ -63,14 +62,12 @@ pub struct Admitted {
 pub enum Left<'a> {
     /// It was not granted.
     Refused,
-    /// Its attempt ended.
     Ended(&'a Outcome),
 }
 
 /// A target, as far as this node knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetStatus {
-    /// Its name.
     pub name: Arc<str>,
     /// Attempts under way from here.
     pub running: usize,

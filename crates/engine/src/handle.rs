@@ -68,7 +68,6 @@ impl Handle {
         accept::preview_replace(&self.ctx, tenant, key, draft).await
     }
 
-    /// Deletes a job.
     pub async fn delete(&self, tenant: TenantId, key: &JobKey, conditions: Conditions) -> Result<Accepted> {
         self.changed(accept::set_state(&self.ctx, tenant, key, Change::Delete, conditions).await)
     }
@@ -228,12 +227,10 @@ impl Handle {
         operate::preview_backfill(&self.ctx, tenant, spec).await
     }
 
-    /// Accepts a backfill.
     pub async fn backfill(&self, tenant: TenantId, spec: BackfillSpec) -> Result<Operation> {
         operate::accept_backfill(&self.ctx, &self.bells, tenant, &spec).await
     }
 
-    /// One operation.
     pub async fn operation(&self, tenant: TenantId, id: OperationId) -> Result<Operation> {
         Ok(operate::get(&self.ctx, tenant, id).await?.1)
     }
@@ -306,7 +303,6 @@ impl Handle {
         upkeep::reconcile(&self.ctx).await
     }
 
-    /// One execution.
     pub async fn execution(&self, tenant: TenantId, execution: ExecutionId) -> Result<Execution> {
         executions::get(&self.ctx, tenant, execution).await
     }
@@ -326,7 +322,6 @@ impl Handle {
         self.bells.ready.load(Ordering::Acquire)
     }
 
-    /// Facts for operators.
     pub async fn status(&self) -> Result<EngineStatus> {
         status::engine(&self.ctx, self.started_mono_ms, self.is_ready()).await
     }

@@ -12,7 +12,6 @@ use campanile_model::{Error, FieldError, JobId, Kind, Result, TenantId, Timestam
 pub struct Conditions {
     /// Only in this version.
     pub if_match: Option<u32>,
-    /// The caller's key.
     pub keyed: Option<Keyed>,
 }
 

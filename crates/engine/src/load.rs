@@ -46,7 +46,6 @@ pub(crate) struct Load {
 
 /// What a read brought.
 pub(crate) enum Read {
-    /// For this pass.
     Due(PassNumber, Vec<PlannedJob>),
     /// Since the last look.
     Changed(Changes),

@@ -29,7 +29,6 @@ impl Gauge {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// What it is.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -48,7 +47,6 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts one value.
     pub fn record(&self, ms: u64) {
         self.0[Self::bucket(ms)].fetch_add(1, Ordering::Relaxed);
     }
@@ -88,14 +86,11 @@ impl Histogram {
 /// Writes of one verb of the store, and the rows in them: how much one write carries.
 #[derive(Debug, Default)]
 pub struct Batches {
-    /// Writes.
     pub writes: Counter,
-    /// Rows in them.
     pub rows: Counter,
 }
 
 impl Batches {
-    /// Counts one write.
     pub fn count(&self, rows: usize) {
         self.writes.add(1);
         self.rows.add(rows as u64);
@@ -105,9 +100,7 @@ impl Batches {
 /// Everything that is counted.
 #[derive(Debug, Default)]
 pub struct Metrics {
-    /// Jobs accepted.
     pub jobs_accepted: Counter,
-    /// Executions inserted.
     pub fired: Counter,
     /// Fires that existed already: after a restart, or a second owner.
     pub fires_repeated: Counter,
@@ -117,9 +110,7 @@ pub struct Metrics {
     pub epoch_refused: Counter,
     /// Executions handed to the queue.
     pub dispatched: Counter,
-    /// Attempts started.
     pub started: Counter,
-    /// Executions that succeeded.
     pub succeeded: Counter,
     /// Attempts that will be followed by another.
     pub retried: Counter,
@@ -141,7 +132,6 @@ pub struct Metrics {
     pub late: Counter,
     /// Notifications that an endpoint took.
     pub delivered: Counter,
-    /// Notifications given up.
     pub undelivered: Counter,
     /// Executions deleted after their retention.
     pub pruned: Counter,
@@ -149,13 +139,9 @@ pub struct Metrics {
     pub drifted: Counter,
     /// Errors of the store or the queue, each followed by another try.
     pub store_errors: Counter,
-    /// Writes of fires.
     pub fires: Batches,
-    /// Writes of claims.
     pub claims: Batches,
-    /// Writes of completions.
     pub completions: Batches,
-    /// Jobs in memory.
     pub planned_jobs: Gauge,
     /// Executions in memory that wait for their instant.
     pub waiting: Gauge,

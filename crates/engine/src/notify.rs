@@ -5,7 +5,6 @@
 //! a day or so; the log stays, and anybody can have it sent again. An endpoint that hangs has a few sends under way and no
 //! more, and holds nobody else up.
 
-/// Who is told.
 pub mod endpoints;
 
 use crate::bells::Bells;
@@ -49,7 +48,6 @@ pub async fn run(ctx: Context, bells: Arc<Bells>, mut stop: watch::Receiver<bool
     }
 }
 
-/// Sends under way.
 #[derive(Default)]
 struct Sends {
     under_way: FuturesUnordered<BoxFuture<'static, (EndpointId, Tried)>>,
@@ -137,7 +135,6 @@ pub fn event_id(seq: u64) -> String {
     format!("evt_{seq}")
 }
 
-/// The CloudEvents envelope.
 pub fn envelope(delivery: &Delivery) -> String {
     let subject = delivery.execution.map_or_else(|| delivery.job.to_string(), |execution| execution.to_string());
     // Everything but the data is made of our own words and ids, which need no escaping; the data is JSON text.

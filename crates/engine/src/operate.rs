@@ -34,7 +34,6 @@ pub use replay::{ReplaySpec, preview as preview_replay};
 pub struct Progress {
     /// Executions that it set out to start, where that is known.
     pub total: Option<u64>,
-    /// Started.
     pub started: u64,
     /// Passed over: they were not dead any more, or had succeeded already.
     pub passed_over: u64,
@@ -52,9 +51,7 @@ pub struct Progress {
     pub credit: f64,
     /// When that was counted, in milliseconds.
     pub credited_ms: Option<i64>,
-    /// Everything is started.
     pub exhausted: bool,
-    /// For people.
     pub message: String,
 }
 
@@ -88,9 +85,7 @@ const IDLE_MS: u64 = 10_000;
 enum Pace {
     /// Start up to this many.
     Start(usize),
-    /// Nothing now.
     Wait,
-    /// It is over.
     End(OperationState, String),
 }
 
@@ -174,7 +169,6 @@ pub async fn accept_replay(ctx: &Context, bells: &Bells, tenant: TenantId, mut s
     Ok(operation)
 }
 
-/// Accepts a backfill.
 pub async fn accept_backfill(ctx: &Context, bells: &Bells, tenant: TenantId, spec: &BackfillSpec) -> Result<Operation> {
     let plan = preview_backfill(ctx, tenant, spec).await?;
     if plan.fires == 0 {
@@ -187,7 +181,6 @@ pub async fn accept_backfill(ctx: &Context, bells: &Bells, tenant: TenantId, spe
     Ok(operation)
 }
 
-/// Accepts an operation.
 async fn create(
     ctx: &Context,
     tenant: TenantId,

@@ -14,15 +14,12 @@ const OUTCOME_BATCHES_MAX: usize = 8;
 
 /// An attempt that ended.
 pub struct Finished {
-    /// What was dispatched.
     pub dispatch: Dispatch,
     /// The right to end it.
     pub of: CompletionOf,
-    /// What came back.
     pub outcome: Outcome,
     /// How it is tried again.
     pub retry: RetryPolicy,
-    /// When it started.
     pub started_at: Timestamp,
     /// What else there is to know about it.
     pub ended: Ended,
@@ -64,7 +61,6 @@ pub struct Outcomes {
     singles: mpsc::Sender<Finished>,
 }
 
-/// Where they arrive.
 pub struct Inbox {
     batches: mpsc::Receiver<Vec<Finished>>,
     singles: mpsc::Receiver<Finished>,

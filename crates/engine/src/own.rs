@@ -279,7 +279,6 @@ impl Owner {
     }
 }
 
-/// The next assignment.
 fn ask(ctx: &Context) -> BoxFuture<'static, Result<Option<Assignment>>> {
     let coordinator = ctx.coordinator.clone();
     async move { coordinator.assignment().await }.boxed()

@@ -11,7 +11,6 @@ use std::sync::Arc;
 pub(crate) struct Owned {
     /// The right to fire for those that are open.
     pub fences: Arc<[ShardFence]>,
-    /// Their jobs.
     pub planner: Planner,
 }
 

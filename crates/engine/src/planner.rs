@@ -55,7 +55,6 @@ pub struct Planner {
 /// What `due` hands out: write it, then give `moves` back to `committed`.
 #[derive(Default)]
 pub struct Due {
-    /// Executions to insert.
     pub fires: Vec<Fire>,
     /// Fires that will not run.
     pub skips: Vec<Skip>,
@@ -99,7 +98,6 @@ impl Planner {
         }
     }
 
-    /// Jobs in memory.
     pub fn len(&self) -> usize {
         self.by_id.len()
     }

@@ -2,9 +2,7 @@
 //!
 //! Here by the node itself, or by an external worker that asks over HTTP.
 
-/// By this node.
 pub mod node;
-/// By external workers.
 pub mod pull;
 
 use crate::context::Context;

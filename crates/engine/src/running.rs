@@ -10,7 +10,6 @@ use tokio::task::AbortHandle;
 /// The attempts that run in this process.
 #[derive(Clone)]
 pub struct Running {
-    /// By lane.
     slots: [Arc<Semaphore>; Lane::ALL.len()],
     slots_max: usize,
     attempts: Arc<Mutex<Attempts>>,

@@ -52,7 +52,6 @@ impl Default for Options {
     }
 }
 
-/// The running engine.
 pub struct Service {
     handle: Handle,
     options: Options,
@@ -127,7 +126,6 @@ impl Service {
         Ok(Self { handle, options, stop, stop_firing, own, dispatch, work, complete, done })
     }
 
-    /// The handle.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }

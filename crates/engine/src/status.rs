@@ -9,12 +9,9 @@ use campanile_model::schedule::zone_database_version;
 use campanile_model::store::{ShardOwner, StoreStatus};
 use campanile_model::{Result, Timestamp};
 
-/// Facts for operators.
 #[derive(Clone, Debug)]
 pub struct EngineStatus {
-    /// This node.
     pub node: String,
-    /// Whether it fires.
     pub ready: bool,
     /// How long it has been running.
     pub uptime_ms: u64,
@@ -22,7 +19,6 @@ pub struct EngineStatus {
     pub now: Timestamp,
     /// The zone database in the binary.
     pub zone_database: String,
-    /// The store.
     pub store: StoreStatus,
     /// The zone database that the store's cursors were computed with.
     pub store_zone_database: String,
@@ -44,14 +40,12 @@ pub struct EngineStatus {
     pub lateness_p50_ms: u64,
     /// The 99th percentile.
     pub lateness_p99_ms: u64,
-    /// The largest.
     pub lateness_max_ms: u64,
 }
 
 /// The nodes, and what they own.
 #[derive(Clone, Debug)]
 pub struct ClusterStatus {
-    /// Which node answers.
     pub node: String,
     /// Those that are alive.
     pub members: Vec<Member>,

@@ -18,9 +18,7 @@ use std::collections::BinaryHeap;
 /// What is due: an instant, and the owner's slot and generation.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Entry {
-    /// When.
     pub at: Timestamp,
-    /// The owner's slot.
     pub slot: u32,
     /// The slot's generation when the entry was made.
     pub generation: u32,
@@ -117,7 +115,6 @@ impl Wheel {
         self.len == 0
     }
 
-    /// Adds an entry.
     pub fn insert(&mut self, entry: Entry) {
         self.len += 1;
         self.place(entry);

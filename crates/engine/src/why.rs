@@ -17,10 +17,8 @@ use campanile_model::{ExecutionId, Result, TenantId, Timestamp, limits};
 /// What is asked for lies within this of the instant, since people say `02:00` and not `02:00:00.417`.
 const NEAR_MS: i64 = 999;
 
-/// The answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Why {
-    /// In one word.
     pub verdict: Verdict,
     /// Why, where it did not simply run.
     pub reason: Option<Reason>,
@@ -28,7 +26,6 @@ pub struct Why {
     pub at: Timestamp,
     /// The execution of that instant.
     pub execution: Option<Execution>,
-    /// Its attempts.
     pub attempts: Vec<Attempt>,
     /// The recorded skip that covers it.
     pub skip: Option<Skip>,
@@ -47,7 +44,6 @@ pub struct Why {
 pub enum Verdict {
     /// It ran, and succeeded.
     Ran,
-    /// It is running.
     Running,
     /// It ran, and failed for good.
     Failed,

@@ -18,7 +18,6 @@ const FORGET_MS: u64 = 3_600_000;
 /// What a worker is to do.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub enum Directive {
-    /// Go on.
     #[default]
     Run,
     /// Take nothing new; go on with what runs, and ask again.
@@ -63,7 +62,6 @@ pub struct WorkerStatus {
     pub waiting: usize,
 }
 
-/// All of them.
 #[derive(Default)]
 pub struct Workers {
     known: Mutex<BTreeMap<Arc<str>, WorkerStatus>>,
@@ -89,7 +87,6 @@ pub struct Introduction {
 }
 
 impl Workers {
-    /// Notes a claim.
     pub fn asks(&self, intro: &Introduction, now: Timestamp) -> Directive {
         let mut workers = self.known.lock();
         let worker = entry(&mut workers, &intro.worker, now);

@@ -54,7 +54,6 @@ impl ActionKind {
         Self::ALL.get(code as usize).copied()
     }
 
-    /// Who runs it.
     pub const fn runner(self) -> Runner {
         match self {
             ActionKind::Noop | ActionKind::Webhook => Runner::Node,
@@ -66,7 +65,6 @@ impl ActionKind {
 /// What a job does, as stored: the kind and its own JSON config, which only the action understands.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ActionSpec {
-    /// Which action.
     pub kind: ActionKind,
     /// Its config, canonical JSON text.
     pub config: Arc<str>,
@@ -75,11 +73,8 @@ pub struct ActionSpec {
 /// One attempt, handed to an action: everything it needs, nothing it must look up.
 #[derive(Clone, Debug)]
 pub struct Work {
-    /// Which execution.
     pub execution: ExecutionId,
-    /// Whose.
     pub tenant: TenantId,
-    /// Of which job.
     pub job: JobId,
     /// What to do: name, action, payload.
     pub definition: Arc<Definition>,

@@ -7,12 +7,9 @@
 use crate::ids::TenantId;
 use crate::time::Timestamp;
 
-/// What is limited.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Scope {
-    /// A pool.
     Pool,
-    /// A target.
     Target,
 }
 
@@ -34,11 +31,8 @@ impl Scope {
 /// The limits of one pool or target.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Capacity {
-    /// Whose.
     pub tenant: TenantId,
-    /// Of what.
     pub scope: Scope,
-    /// Its name.
     pub name: String,
     /// At most this many attempts run at the same time.
     pub slots: Option<u32>,
@@ -53,12 +47,8 @@ pub struct Capacity {
 /// How many executions of a pool are in a state: kept by the state machine, never by counting rows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Count {
-    /// Whose.
     pub tenant: TenantId,
-    /// In which pool.
     pub pool: std::sync::Arc<str>,
-    /// In which state.
     pub state: crate::lifecycle::State,
-    /// How many.
     pub executions: u64,
 }

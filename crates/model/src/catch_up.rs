@@ -28,12 +28,9 @@ pub struct CatchUp {
 pub enum CatchUpMode {
     /// None.
     None,
-    /// The last one.
     #[default]
     Last,
-    /// All.
     All,
-    /// The last n.
     LastN(u32),
     /// One, at the instant of the last one, which is told since when it stands for the others.
     Coalesced,
@@ -48,9 +45,7 @@ impl Default for CatchUp {
 /// The fires of one job from its cursor on: its plan, moved by its spread and cut by its bounds.
 #[derive(Copy, Clone, Debug)]
 pub struct Series<'a> {
-    /// When.
     pub plan: &'a Plan,
-    /// Moved by this.
     pub offset_ms: u64,
     /// None after this.
     pub ends_at: Option<Timestamp>,

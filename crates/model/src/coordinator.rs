@@ -17,12 +17,10 @@ pub struct Roles {
     pub api: bool,
     /// It owns shards and fires.
     pub scheduler: bool,
-    /// It runs attempts.
     pub worker: bool,
 }
 
 impl Roles {
-    /// Everything.
     pub const ALL: Roles = Roles { api: true, scheduler: true, worker: true };
 }
 
@@ -61,11 +59,8 @@ impl FromStr for Roles {
 pub struct Introduction {
     /// Its name, unique for every start of a process.
     pub node: String,
-    /// What it does.
     pub roles: Roles,
-    /// Its release.
     pub version: String,
-    /// Where it listens.
     pub address: String,
     /// What it has set that should be the same everywhere.
     pub settings: SharedSettings,
@@ -74,15 +69,10 @@ pub struct Introduction {
 /// A node that is alive, as far as the others know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its name.
     pub node: String,
-    /// What it does.
     pub roles: Roles,
-    /// Its release.
     pub version: String,
-    /// Where it listens.
     pub address: String,
-    /// When it joined.
     pub started_at: Timestamp,
     /// How long ago it was last heard of.
     pub silent_ms: u64,
@@ -105,7 +95,6 @@ pub struct Assignment {
     pub live_nodes: Vec<String>,
 }
 
-/// Membership and assignment.
 #[async_trait::async_trait]
 pub trait Coordinator: Send + Sync + 'static {
     /// Makes this node a member.
@@ -119,7 +108,6 @@ pub trait Coordinator: Send + Sync + 'static {
     fn report(&self, lag_ms: u64);
     /// Gives all shards up for good, and stays a member: what it runs is not lost yet.
     async fn resign(&self) -> Result<()>;
-    /// Gives everything up.
     async fn leave(&self) -> Result<()>;
 }
 

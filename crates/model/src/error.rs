@@ -20,7 +20,6 @@ pub enum Kind {
     OutcomeUnknown,
     /// Stored data cannot be read.
     Corrupt,
-    /// Our own mistake.
     Bug,
 }
 

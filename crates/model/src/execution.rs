@@ -13,9 +13,7 @@ use std::sync::Arc;
 pub struct Execution {
     /// Identity: derived from (tenant, job, fire_at, kind).
     pub id: ExecutionId,
-    /// Whose.
     pub tenant: TenantId,
-    /// Of which job.
     pub job: JobId,
     /// The job's name, for people.
     pub job_name: String,
@@ -23,7 +21,6 @@ pub struct Execution {
     pub job_version: u32,
     /// The instant it was due.
     pub fire_at: Timestamp,
-    /// Why it exists.
     pub kind: FireKind,
     /// Where it is in its life.
     pub state: State,
@@ -33,11 +30,9 @@ pub struct Execution {
     pub attempt: u32,
     /// The fence of the newest attempt; 0 before the first.
     pub fence: u64,
-    /// Who goes first.
     pub priority: Priority,
     /// The capacity it needs.
     pub pool: Arc<str>,
-    /// What is done.
     pub action: ActionKind,
     /// Whom it is done to: a worker's handler, or the origin of a URL.
     pub target: Arc<str>,
@@ -91,7 +86,6 @@ impl Execution {
 pub struct Progress {
     /// From 0 to 1.
     pub fraction: Option<f64>,
-    /// For people.
     pub message: Option<String>,
     /// JSON text that the next attempt is given.
     pub checkpoint: Option<Arc<str>>,
@@ -106,7 +100,6 @@ pub struct LogLine {
     pub at: Timestamp,
     /// Such as `info`; short.
     pub level: String,
-    /// The line.
     pub message: String,
 }
 
@@ -115,17 +108,13 @@ pub struct LogLine {
 pub struct Attempt {
     /// From 1.
     pub number: u32,
-    /// Its fence.
     pub fence: u64,
-    /// Who ran it.
     pub worker: Option<String>,
-    /// When it started.
     pub started_at: Timestamp,
     /// When it ended; `None` while it runs.
     pub finished_at: Option<Timestamp>,
     /// How it ended; `None` while it runs.
     pub outcome: Option<AttemptOutcome>,
-    /// What went wrong.
     pub error: Option<AttemptError>,
     /// What the target answered.
     pub response: Option<Response>,
@@ -136,13 +125,11 @@ pub struct Attempt {
 pub enum AttemptOutcome {
     /// It did what it should.
     Succeeded,
-    /// It failed.
     Failed,
     /// It ran out of time.
     TimedOut,
     /// Its lease ended, or its node died.
     WorkerLost,
-    /// It was cancelled.
     Cancelled,
     /// It asked to be tried later, which burns no attempt.
     Snoozed,
@@ -162,7 +149,6 @@ pub struct AttemptError {
 /// What a target answered; at most `limits::RESPONSE_BYTES_MAX` bytes of the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// HTTP status.
     pub status: u16,
     /// Body, cut at the limit.
     pub body: Vec<u8>,
@@ -178,9 +164,7 @@ pub enum Outcome {
         /// What the target answered.
         response: Option<Response>,
     },
-    /// It failed.
     Failed {
-        /// What went wrong.
         error: AttemptError,
         /// Whether trying again can help.
         retryable: bool,
@@ -192,19 +176,13 @@ pub enum Outcome {
         response: Option<Response>,
     },
     /// It ran out of time.
-    TimedOut {
-        /// What went wrong.
-        error: AttemptError,
-    },
+    TimedOut { error: AttemptError },
     /// Its lease ended, or its node died.
     Lost,
     /// It was cancelled while it ran.
     Cancelled,
     /// It asked to be tried later.
-    Snoozed {
-        /// How much later.
-        for_ms: u64,
-    },
+    Snoozed { for_ms: u64 },
     /// It was given back before it started.
     Released,
 }
@@ -224,7 +202,6 @@ pub enum Reason {
     JobDeleted,
     /// Missed by more than the catch-up policy's `max_age`.
     Expired,
-    /// Somebody cancelled it.
     CancelledByUser,
     /// The last allowed attempt failed.
     AttemptsExhausted,

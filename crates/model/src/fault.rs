@@ -60,7 +60,6 @@ pub const POINTS: &[&str] = points! {
 
 #[cfg(not(feature = "faults"))]
 mod imp {
-    /// Nothing happens here.
     #[inline(always)]
     pub fn reach(_: super::Point) {}
 
@@ -68,7 +67,6 @@ mod imp {
     #[inline(always)]
     pub(super) fn reach_step(_: super::Step, _: &str) {}
 
-    /// No.
     #[inline(always)]
     pub const fn planted(_: super::Bug) -> bool {
         false
@@ -93,7 +91,6 @@ mod imp {
     enum Action {
         /// The process ends at once, as by kill -9: nothing is written any more, and nobody is told.
         Abort,
-        /// This thread waits.
         Sleep(Duration),
     }
 

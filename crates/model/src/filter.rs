@@ -47,12 +47,10 @@ pub struct Filter {
     pub terms: Vec<Term>,
 }
 
-/// One condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
     /// Whether the test must fail.
     pub negated: bool,
-    /// What is asked.
     pub test: Test,
     /// Where it stands in the text, in bytes.
     pub position: (usize, usize),
@@ -113,11 +111,9 @@ pub struct Subject<'a> {
     pub state: State,
     /// The name of its job.
     pub job_name: &'a str,
-    /// What does it.
     pub handler: &'a str,
     /// The capacity it needs.
     pub pool: &'a str,
-    /// Its job's labels.
     pub tags: &'a [String],
     /// Who runs or ran the newest attempt.
     pub worker: Option<&'a str>,
@@ -127,7 +123,6 @@ pub struct Subject<'a> {
     pub fingerprint: Option<u64>,
     /// Why it is in its state.
     pub reason: Option<Reason>,
-    /// Why it exists.
     pub kind: FireKind,
     /// How late it started; `None` before it did.
     pub late_ms: Option<u64>,

@@ -20,7 +20,6 @@ pub struct TenantId(pub u32);
 impl TenantId {
     /// The one tenant that exists until authentication does.
     pub const DEFAULT: TenantId = TenantId(1);
-    /// Its name.
     pub const DEFAULT_NAME: &'static str = "default";
 }
 

@@ -29,7 +29,6 @@ use xxhash_rust::xxh3::xxh3_64;
 pub struct Job {
     /// Identity, for life.
     pub id: JobId,
-    /// Owner.
     pub tenant: TenantId,
     /// Grows by one with every change; what an ETag shows.
     pub version: u32,
@@ -59,11 +58,9 @@ pub struct Firing {
     pub ends_at: Option<Timestamp>,
     /// Width within which fires are moved.
     pub spread_ms: u64,
-    /// Who goes first.
     pub priority: Priority,
     /// Which capacity executes it.
     pub pool: Arc<str>,
-    /// What is done.
     pub action: ActionKind,
     /// Whom it is done to.
     pub target: Arc<str>,
@@ -122,7 +119,6 @@ impl JobState {
 }
 
 impl Job {
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.definition.name
     }

@@ -11,7 +11,6 @@ use crate::time::Timestamp;
 /// What may be told.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum EventKind {
-    /// An execution succeeded.
     Succeeded,
     /// An attempt failed, and there will be another.
     Failed,
@@ -53,11 +52,8 @@ impl EventKind {
 /// Who wants to hear of what.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Endpoint {
-    /// Identity.
     pub id: EndpointId,
-    /// Whose.
     pub tenant: TenantId,
-    /// Where events go.
     pub url: String,
     /// Which kinds; in the order of their codes.
     pub events: Vec<EventKind>,
@@ -82,7 +78,6 @@ pub struct Expectation {
     pub success_every_ms: Option<u64>,
 }
 
-/// What is watched.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum WatchKind {
     /// The first start of an execution.
@@ -120,15 +115,11 @@ impl WatchKind {
 /// An expectation that was broken.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Broken {
-    /// Whose.
     pub tenant: TenantId,
-    /// Of which job.
     pub job: JobId,
     /// Of which execution; `None` for `WatchKind::Success`.
     pub execution: Option<ExecutionId>,
-    /// What was expected.
     pub kind: WatchKind,
-    /// By when.
     pub due_at: Timestamp,
 }
 
@@ -139,7 +130,6 @@ pub enum DeliveryState {
     Waiting,
     /// The endpoint took it.
     Delivered,
-    /// Given up.
     Failed,
 }
 
@@ -172,21 +162,14 @@ impl DeliveryState {
 pub struct Delivery {
     /// Position in the outbox; also the identity of the event towards this endpoint.
     pub seq: u64,
-    /// Whose.
     pub tenant: TenantId,
-    /// To whom.
     pub endpoint: EndpointId,
-    /// What happened.
     pub kind: EventKind,
-    /// To which job.
     pub job: JobId,
-    /// To which execution.
     pub execution: Option<ExecutionId>,
-    /// When.
     pub at: Timestamp,
     /// The facts, as JSON text: the `data` of the envelope.
     pub data: String,
-    /// Where it is.
     pub state: DeliveryState,
     /// Tries so far.
     pub tries: u32,
@@ -201,15 +184,12 @@ pub struct Delivery {
 /// What became of one try.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tried {
-    /// Which delivery.
     pub seq: u64,
     /// Where it is now.
     pub state: DeliveryState,
     /// When it is tried next, while it waits.
     pub next_at: Timestamp,
-    /// HTTP status.
     pub status: Option<u16>,
-    /// What went wrong.
     pub error: Option<String>,
 }
 

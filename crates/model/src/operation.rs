@@ -17,26 +17,18 @@ pub enum OperationKind {
 /// Where an operation is.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum OperationState {
-    /// At work.
     Running,
-    /// Everything was done.
     Done,
     /// Too much of it failed.
     Stopped,
-    /// Somebody cancelled it.
     Cancelled,
 }
 
-/// A stored operation.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Operation {
-    /// Identity.
     pub id: OperationId,
-    /// Whose.
     pub tenant: TenantId,
-    /// What it does.
     pub kind: OperationKind,
-    /// Where it is.
     pub state: OperationState,
     /// What to do, as JSON text.
     pub spec: String,

@@ -27,7 +27,6 @@ pub enum Overlap {
 /// What becomes of an execution that is about to start.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It starts.
     Start,
     /// It never runs.
     Skip(Reason),

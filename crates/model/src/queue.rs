@@ -14,23 +14,18 @@ use std::sync::Arc;
 /// A ready execution on its way to a runner.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dispatch {
-    /// Which execution.
     pub execution: ExecutionId,
-    /// Of which job.
     pub job: JobId,
     /// The instant it was due.
     pub fire_at: Timestamp,
     /// The capacity it needs.
     pub pool: Arc<str>,
-    /// Whose.
     pub tenant: TenantId,
     /// The job's version that it was fired under.
     pub job_version: u32,
     /// Attempts so far; the claim is guarded by it.
     pub attempt: u32,
-    /// Who goes first.
     pub priority: Priority,
-    /// What is done.
     pub action: ActionKind,
     /// Whom it is done to: a worker's handler, or the origin of a URL.
     pub target: Arc<str>,
@@ -70,7 +65,6 @@ pub struct Depth {
 /// What waits in one pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolDepth {
-    /// Which pool.
     pub pool: Arc<str>,
     /// For which kind of runner.
     pub runner: Runner,

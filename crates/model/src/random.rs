@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A source of numbers. Not for secrets.
 pub trait Random: Send + Sync + 'static {
-    /// The next number.
     fn next(&self) -> u64;
 }
 

@@ -54,7 +54,6 @@ pub struct RetryPolicy {
     pub backoff: Backoff,
     /// Delay after the first attempt.
     pub initial_delay_ms: u64,
-    /// Longest delay.
     pub max_delay_ms: u64,
     /// All attempts and the waits between them together, from the first start.
     pub total_timeout_ms: Option<u64>,

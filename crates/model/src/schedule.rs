@@ -69,9 +69,7 @@ pub enum Schedule {
         /// The distance of the fires from the epoch's grid; less than the period.
         phase_ms: u64,
     },
-    /// One instant.
     At {
-        /// The instant.
         at: Timestamp,
     },
     /// One instant, given as a delay from the acceptance of the job.

@@ -13,11 +13,9 @@ pub struct SharedSettings(BTreeMap<String, String>);
 /// A setting that two nodes have different values of.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Difference {
-    /// Its key.
     pub key: String,
     /// The value here; empty where there is none.
     pub here: String,
-    /// The value there.
     pub there: String,
 }
 

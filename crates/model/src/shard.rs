@@ -19,9 +19,7 @@ pub struct Epoch(pub u64);
 /// The right to write for a shard.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct ShardFence {
-    /// Which shard.
     pub shard: ShardId,
-    /// Under which ownership.
     pub epoch: Epoch,
 }
 
@@ -30,7 +28,6 @@ pub fn shard_of(job: JobId) -> ShardId {
     ShardId((xxh3_64(job.as_bytes()) % u64::from(SHARDS)) as u16)
 }
 
-/// All shards.
 pub fn all() -> impl Iterator<Item = ShardId> {
     (0..SHARDS).map(ShardId)
 }

@@ -16,11 +16,9 @@ pub const fn bucket(ms: u64) -> usize {
 /// What happened in one minute to the executions of one (tenant, pool, target).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
-    /// Executions that succeeded.
     pub succeeded: u64,
     /// Attempts that failed and were to be tried again.
     pub failed: u64,
-    /// Executions that died.
     pub dead: u64,
     /// Executions that were cancelled.
     pub cancelled: u64,
@@ -32,29 +30,22 @@ pub struct Tally {
     pub duration: [u64; BUCKETS],
 }
 
-/// A stored rollup.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rollup {
     /// Start of the minute.
     pub minute: Timestamp,
-    /// Whose.
     pub tenant: TenantId,
-    /// In which pool.
     pub pool: Arc<str>,
-    /// To which target.
     pub target: Arc<str>,
-    /// What.
     pub tally: Tally,
 }
 
 /// Which rollups to read.
 #[derive(Clone, Debug)]
 pub struct StatsQuery {
-    /// Whose.
     pub tenant: TenantId,
     /// From this minute on.
     pub from: Timestamp,
-    /// Before this.
     pub to: Timestamp,
     /// Only of this pool.
     pub pool: Option<String>,
@@ -65,7 +56,6 @@ pub struct StatsQuery {
 }
 
 impl Tally {
-    /// Adds another one.
     pub fn add(&mut self, other: &Tally) {
         self.succeeded += other.succeeded;
         self.failed += other.failed;

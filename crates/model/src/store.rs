@@ -31,7 +31,6 @@ impl<T: Jobs + Path + Reads + Records> Store for T {}
 /// The answer to one item of a guarded write.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Applied {
-    /// It happened.
     Done,
     /// It did not: the row is in this state, or the fence is not its newest.
     Stale {
@@ -69,7 +68,6 @@ impl<V> Default for Verdicts<V> {
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page<T> {
-    /// The items.
     pub items: Vec<T>,
     /// Whether there are more.
     pub has_more: bool,

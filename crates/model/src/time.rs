@@ -76,7 +76,6 @@ impl FromStr for Timestamp {
 /// `now` may jump either way, as wall clocks do; `monotonic_ms` never goes back and is what waits are measured by.
 #[async_trait::async_trait]
 pub trait Clock: Send + Sync + 'static {
-    /// The wall clock.
     fn now(&self) -> Timestamp;
     /// Milliseconds since some fixed moment; never decreases.
     fn monotonic_ms(&self) -> u64;

@@ -75,7 +75,6 @@ pub fn statements() -> u64 {
     STATEMENTS.load(Ordering::Relaxed)
 }
 
-/// A transaction.
 pub struct Tx<'c>(deadpool_postgres::Transaction<'c>);
 
 impl Pool {
@@ -98,7 +97,6 @@ impl Pool {
         Ok(Self { pool, target, patience: Duration::from_millis(options.statement_ms) + SILENT })
     }
 
-    /// The database.
     pub fn target(&self) -> &Target {
         &self.target
     }
@@ -325,7 +323,6 @@ impl Tx<'_> {
         Ok(self.0.prepare_cached(sql).await?)
     }
 
-    /// Reads rows.
     pub async fn query(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Done<Vec<Row>> {
         let statement = self.prepare(sql).await?;
         Ok(self.0.query(&statement, params).await?)

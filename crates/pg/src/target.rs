@@ -119,7 +119,6 @@ impl Target {
         Ok(Self { config, tls, schema: options.schema.as_str().into(), location })
     }
 
-    /// Our schema.
     pub fn schema(&self) -> &Arc<str> {
         &self.schema
     }

@@ -50,7 +50,6 @@ struct Shared {
     near: MemoryQueue,
     table: TableQueue,
     state: Mutex<State>,
-    /// Others have come.
     moves: Notify,
 }
 

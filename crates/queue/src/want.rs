@@ -18,7 +18,6 @@ pub(crate) struct Want {
     pub except: Names,
     /// For these targets; none means for any.
     pub targets: Names,
-    /// Nothing less urgent.
     pub least: Priority,
     /// Under which the shares of the priorities are counted: a digest of the targets and of the least priority.
     pub account: u64,
@@ -38,7 +37,6 @@ impl Want {
         Self { pools, except, targets, least: receive.least, account }
     }
 
-    /// Whatever waits.
     pub fn anything() -> Self {
         let (pools, except, targets) = Default::default();
         Self { pools, except, targets, least: Priority::Low, account: 0 }

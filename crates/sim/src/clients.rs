@@ -21,7 +21,6 @@ use std::sync::Arc;
 pub struct Asked {
     /// What was asked for first.
     pub draft: Draft,
-    /// What was answered.
     pub answer: Answer,
 }
 
@@ -30,13 +29,11 @@ pub struct Asked {
 pub enum Answer {
     /// Nothing, or that nobody knows.
     Unknown,
-    /// It is there.
     Accepted(Box<Job>),
     /// It is not.
     Refused,
 }
 
-/// All callers.
 pub struct Clients {
     fleet: Arc<Fleet>,
     /// What they asked for.

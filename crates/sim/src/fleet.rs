@@ -17,9 +17,7 @@ use std::sync::Arc;
 /// How long running attempts get when a node stops in good order.
 const DRAIN_MS: u64 = 3_000;
 
-/// All machines.
 pub struct Fleet {
-    /// The world.
     pub world: Arc<World>,
     /// Who is told to own what.
     pub cluster: Arc<Cluster>,
@@ -64,7 +62,6 @@ impl Fleet {
         self.slots.is_empty()
     }
 
-    /// A machine.
     pub fn machine(&self, at: usize) -> &Machine {
         &self.slots[at].machine
     }

@@ -20,7 +20,6 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Monitor {
     epochs: BTreeMap<u16, u64>,
     lives: BTreeMap<ExecutionId, Life>,
-    /// Versions of jobs.
     pub versions: Versions,
     /// Attempts that were granted.
     granted: BTreeSet<(ExecutionId, u64)>,

@@ -40,7 +40,6 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// All kinds.
     pub const ALL: [Fault; 12] = [
         Fault::Kill,
         Fault::Stop,

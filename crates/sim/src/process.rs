@@ -16,15 +16,11 @@ pub struct Machine {
     pub no_coordinator: AtomicBool,
 }
 
-/// A process.
 pub struct Process {
     /// Its name, unique for every start.
     pub name: Arc<str>,
-    /// Whether it runs.
     pub switch: Arc<Switch>,
-    /// Its clock.
     pub clock: Arc<NodeClock>,
-    /// Where it runs.
     pub machine: Arc<Machine>,
 }
 

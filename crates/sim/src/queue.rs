@@ -13,11 +13,8 @@ use std::sync::Arc;
 
 /// A queue as one process sees it.
 pub struct SimQueue {
-    /// The world.
     pub world: Arc<World>,
-    /// Who.
     pub process: Arc<Process>,
-    /// The queue itself.
     pub inner: Arc<MemoryQueue>,
     /// Whether others share it.
     pub shared: bool,

@@ -32,7 +32,6 @@ use xxhash_rust::xxh3::xxh3_64;
 pub struct SimStore {
     /// The world, with the store itself.
     pub world: Arc<World>,
-    /// Who.
     pub process: Arc<Process>,
 }
 

@@ -15,11 +15,8 @@ use crate::time::Time;
 /// What a process does.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// It runs.
     Up,
-    /// It was stopped.
     Paused,
-    /// It has ended.
     Dead,
 }
 
@@ -41,7 +38,6 @@ impl Switch {
         *self.mode.lock()
     }
 
-    /// Whether it runs.
     pub fn is_up(&self) -> bool {
         self.mode() == Mode::Up
     }

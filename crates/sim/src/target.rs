@@ -35,11 +35,8 @@ impl Sink {
 
 /// A webhook as one process sends it.
 pub struct Target {
-    /// The world.
     pub world: Arc<World>,
-    /// Who.
     pub process: Arc<Process>,
-    /// Where it arrives.
     pub sink: Arc<Sink>,
 }
 
@@ -130,7 +127,6 @@ impl Action for Target {
 
 /// Does nothing, at once.
 pub struct Nothing {
-    /// Where it arrives.
     pub sink: Arc<Sink>,
 }
 

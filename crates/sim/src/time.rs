@@ -15,7 +15,6 @@ use tokio::runtime::Builder;
 /// When every simulation starts.
 pub const START: Timestamp = Timestamp::from_millis(1_794_794_400_000);
 
-/// Simulated time.
 #[derive(Default)]
 pub struct Time {
     state: Mutex<State>,
@@ -73,7 +72,6 @@ impl Time {
     }
 }
 
-/// A wait.
 pub struct Sleep {
     time: Arc<Time>,
     at: u64,

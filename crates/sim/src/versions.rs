@@ -13,15 +13,12 @@ use std::sync::Arc;
 /// A version, as it was answered.
 #[derive(Clone, Debug)]
 pub struct Version {
-    /// Which one.
     pub number: u32,
     /// Since when it counts.
     pub effective_at: Timestamp,
-    /// Whether it fires.
     pub state: JobState,
     /// When its pause ends by itself.
     pub paused_until: Option<Timestamp>,
-    /// What it says.
     pub definition: Arc<Definition>,
 }
 

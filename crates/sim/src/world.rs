@@ -17,7 +17,6 @@ use xxhash_rust::xxh3::Xxh3;
 pub struct World {
     /// Which one it is.
     pub seed: u64,
-    /// Time.
     pub time: Arc<Time>,
     /// The truth, shared by all nodes.
     pub store: Arc<SqliteStore>,
@@ -91,7 +90,6 @@ impl World {
         })
     }
 
-    /// A number.
     pub fn draw(&self) -> u64 {
         self.random.next()
     }

@@ -44,11 +44,9 @@ const IDLE_MS: u64 = 60_000;
 /// How far a table is.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// The table.
     pub table: &'static str,
     /// What is being done with it.
     pub doing: Doing,
-    /// Rows done.
     pub done: u64,
     /// Rows of the source.
     pub total: u64,

@@ -86,7 +86,6 @@ pub(crate) fn encode_histogram(counts: &[u64; BUCKETS]) -> Vec<u8> {
     counts[..used].iter().flat_map(narrow).collect()
 }
 
-/// The same back.
 pub(crate) fn decode_histogram(bytes: &[u8]) -> [u64; BUCKETS] {
     let mut counts = [0; BUCKETS];
     for (count, bytes) in counts.iter_mut().zip(bytes.as_chunks().0) {

@@ -26,8 +26,10 @@ pub(crate) enum Path {
     Unhappy,
     /// What runs, what waits, or both, where that is little: its indexes are in another order. Otherwise all: the
     /// newest rows are full of it then.
-    Open { runs: bool, waits: bool },
-    /// All executions.
+    Open {
+        runs: bool,
+        waits: bool,
+    },
     All,
 }
 

@@ -21,7 +21,6 @@ const CHANGES_MAX: u64 = 6;
 const INPUT_BYTES_MAX: usize = 16 * 1024;
 /// Inputs kept because they led to something new.
 const KEPT_MAX: usize = 4_096;
-/// What breaks readers.
 const TOKENS: [&[u8]; 32] = [
     b"0",
     b"-1",

@@ -7,7 +7,6 @@ use campanile_model::action::Work;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue};
 
-/// What is sent.
 pub(super) struct Request {
     pub headers: HeaderMap,
     pub body: Option<String>,

@@ -26,7 +26,6 @@ pub struct Secret {
 pub struct InvalidSecret;
 
 impl Secret {
-    /// Reads a secret.
     pub fn parse(text: &str) -> Result<Self, InvalidSecret> {
         let encoded = text.strip_prefix("whsec_").ok_or(InvalidSecret)?;
         let bytes = BASE64.decode(encoded).map_err(|_| InvalidSecret)?;

@@ -53,7 +53,6 @@ enum Act {
     Replay,
     /// A dead one is given up.
     Discard,
-    /// Saw this.
     Saw(State),
 }
 

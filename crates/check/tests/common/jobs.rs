@@ -115,7 +115,6 @@ fn pause_before_delete(maker: &mut Maker, job: &Draft, at: i64) {
     operation(maker, OpKind::Pause, at as f64, Phase::Ok, |op| op.job = Some(job.id), answer);
 }
 
-/// Fires once.
 pub fn one_off(maker: &mut Maker, number: usize) {
     let created_at = 1_000 + maker.numbers.below(maker.load_end() - 12_000);
     let at = created_at + 500 + maker.numbers.below(5_000);

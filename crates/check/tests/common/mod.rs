@@ -81,7 +81,6 @@ pub struct Maker {
     pub size: Size,
 }
 
-/// A whole history.
 pub fn generate(seed: u64, size: Size) -> Vec<Record> {
     let mut maker = Maker::new(seed, size);
     maker.line(0.0, "harness", Event::Run(Run { schema: SCHEMA, seed, note: "made up".into() }));

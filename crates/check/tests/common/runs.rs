@@ -11,19 +11,19 @@ use campanile_check::text::Text;
 /// How an execution goes.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Fate {
-    /// At once.
     Fine,
     /// So many failures first.
     Fails(u32),
     /// Its runner is lost; the sink may have been called.
-    Lost { called: bool },
+    Lost {
+        called: bool,
+    },
     /// Cancelled before it is due.
     CancelledBefore,
     /// Cancelled while it runs.
     CancelledRunning,
     /// Somebody tries to cancel it when it is over.
     CancelledLate,
-    /// All attempts fail.
     Dies,
     /// All attempts fail, and somebody replays it.
     Replayed,

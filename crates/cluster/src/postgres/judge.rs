@@ -21,7 +21,6 @@ pub const FIRST_MS: u64 = 1_500;
 /// Another member, as a beat saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen<'a> {
-    /// Its name.
     pub node: &'a str,
     /// When it wrote its row, by the database's clock.
     pub seen_at: i64,

@@ -50,7 +50,6 @@ struct Classes {
 
 /// What a beat writes.
 pub struct Beat<'a> {
-    /// Who we are.
     pub me: &'a Introduction,
     /// What we do now.
     pub roles: &'a str,
@@ -66,19 +65,15 @@ pub struct Beat<'a> {
 
 /// What a beat brought.
 pub struct Beaten {
-    /// When we joined.
     pub started_at: i64,
-    /// The database's clock.
     pub now_ms: i64,
     /// Whether somebody holds the lock of the leader.
     pub is_led: bool,
-    /// The other members.
     pub others: Vec<Other>,
 }
 
 /// Another member, as its row says.
 pub struct Other {
-    /// Its name.
     pub node: String,
     /// What it does now.
     pub roles: Roles,

@@ -15,7 +15,6 @@ const SAMPLES_MAX: usize = 8;
 /// What two samples may differ by beyond their round trips: whole milliseconds, and clocks that drift.
 const DRIFT_MS: u64 = 3;
 
-/// One measurement.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// What to add to our clock to get the database's.

@@ -138,7 +138,6 @@ struct Face {
     shards: usize,
 }
 
-/// One session's talk.
 struct Talk<'a> {
     shared: &'a Shared,
     myself: &'a mut Myself,

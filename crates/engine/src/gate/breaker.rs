@@ -17,7 +17,6 @@ const LOOK_MS: i64 = 4_000;
 /// The state of one target's breaker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Breaker {
-    /// Everybody passes.
     Closed {
         /// Failures in a row.
         failures: u32,
@@ -31,7 +30,6 @@ pub enum Breaker {
     },
     /// One is under way.
     Probing {
-        /// Who.
         by: ExecutionId,
         /// When it is forgotten.
         until: Timestamp,

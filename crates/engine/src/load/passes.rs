@@ -54,7 +54,6 @@ impl Passes {
         });
     }
 
-    /// The next question.
     pub fn ask(&self) -> Option<(PassNumber, DueQuery)> {
         let Pass { number, shards, after, before } = self.passes.front()?;
         let before = before.saturating_add_ms(1);

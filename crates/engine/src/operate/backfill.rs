@@ -29,14 +29,12 @@ pub enum Reprocess {
     None,
     /// Those that did not succeed.
     Failed,
-    /// All.
     All,
 }
 
 /// What to fill in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BackfillSpec {
-    /// Of which job.
     pub job: String,
     /// From this instant, inclusive, in milliseconds.
     pub from_ms: i64,
@@ -45,7 +43,6 @@ pub struct BackfillSpec {
     /// What is done again.
     #[serde(default)]
     pub reprocess: Reprocess,
-    /// Under which conditions.
     #[serde(flatten)]
     pub terms: Terms,
 }
@@ -135,7 +132,6 @@ enum Todo {
     Replay,
     /// It gets another execution beside the one it has.
     Again,
-    /// Nothing.
     Pass,
 }
 

@@ -13,14 +13,11 @@ use campanile_model::notify::Expectation;
 use campanile_model::store::{CancelBatch, CancelTarget, CancelVerdict, Fire, JobKey};
 use campanile_model::{Error, ExecutionId, FieldError, Kind, Result, TenantId, Timestamp, limits};
 
-/// How to cancel.
 #[derive(Clone, Debug)]
 pub struct Cancel {
     /// How long a running attempt of an external worker gets to stop by itself; `None` ends it at once.
     pub grace_ms: Option<u64>,
-    /// Why, for people.
     pub note: Option<String>,
-    /// The caller's key.
     pub caller_key: Option<String>,
 }
 

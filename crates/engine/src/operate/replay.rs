@@ -11,7 +11,6 @@ use campanile_model::store::{ExecutionPage, ExecutionQuery, Resolve};
 use campanile_model::{Error, ExecutionId, FieldError, Result, TenantId, Timestamp, limits};
 use serde::{Deserialize, Serialize};
 
-/// What to replay.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReplaySpec {
@@ -21,7 +20,6 @@ pub struct ReplaySpec {
     pub filter: String,
     /// Only those that died before this, in milliseconds: what dies again is not replayed again.
     pub before_ms: i64,
-    /// Under which conditions.
     #[serde(flatten)]
     pub terms: Terms,
 }

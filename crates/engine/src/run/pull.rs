@@ -32,7 +32,6 @@ use tokio::sync::{oneshot, watch};
 /// An attempt on its way to a worker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pulled {
-    /// Everything it needs.
     pub granted: Granted,
     /// Which capacity it uses.
     pub pool: Arc<str>,
@@ -45,7 +44,6 @@ pub struct Pulled {
 /// What a worker is told with a claim.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
-    /// What it got.
     pub pulled: Vec<Pulled>,
     /// What it is to do.
     pub directive: Directive,
@@ -54,24 +52,20 @@ pub struct Answer {
 /// A heartbeat for one execution.
 #[derive(Clone, Debug)]
 pub struct Beat {
-    /// Which.
     pub execution: ExecutionId,
     /// Its fence; `None` is checked by the worker's name.
     pub fence: Option<u64>,
     /// What it tells about itself.
     pub progress: Option<Progress>,
-    /// What it logs.
     pub logs: Vec<LogLine>,
 }
 
 /// The end of an attempt, as its worker tells it.
 #[derive(Clone, Debug)]
 pub struct Finish {
-    /// Which.
     pub execution: ExecutionId,
     /// Its fence; `None` is checked by the worker's name.
     pub fence: Option<u64>,
-    /// Who tells it.
     pub worker: Option<Arc<str>>,
     /// What came of it.
     pub outcome: Outcome,

@@ -32,7 +32,6 @@ pub struct Definition {
     pub window: Window,
     /// Width within which this job's fires are moved by a fixed offset; 0 for none.
     pub spread_ms: u64,
-    /// What is done.
     pub action: ActionSpec,
     /// JSON text handed to the action.
     pub payload: Arc<str>,
@@ -40,7 +39,6 @@ pub struct Definition {
     pub retry: RetryPolicy,
     /// Time limit of one attempt.
     pub timeout_ms: u64,
-    /// Who goes first.
     pub priority: Priority,
     /// Which capacity executes it.
     pub pool: Arc<str>,
@@ -52,7 +50,6 @@ pub struct Definition {
     pub expect: Expectation,
     /// When it does not fire.
     pub blackouts: Arc<[Blackout]>,
-    /// Labels.
     pub tags: Vec<String>,
 }
 
@@ -112,12 +109,9 @@ impl Blackout {
     }
 }
 
-/// Who goes first.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Priority {
-    /// First.
     Critical,
-    /// Second.
     High,
     /// Where nothing is said.
     #[default]

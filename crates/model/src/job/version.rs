@@ -29,7 +29,6 @@ use std::sync::Arc;
 pub struct Resolved {
     /// What the user said, with the action's config in canonical form.
     pub definition: Arc<Definition>,
-    /// When, resolved.
     pub plan: Plan,
     /// Whom it is done to.
     pub target: Arc<str>,
@@ -44,7 +43,6 @@ pub struct Resolved {
 pub enum Change {
     /// There is a new one.
     Create {
-        /// What it is.
         resolved: Resolved,
         /// It does not fire until it is resumed.
         paused: bool,
@@ -53,11 +51,9 @@ pub enum Change {
     Define(Resolved),
     /// It does not fire, until this instant or until it is resumed.
     Pause(Option<Timestamp>),
-    /// It fires again.
     Resume,
     /// Its pause is over: it fires again from the instant that the pause named.
     EndPause,
-    /// It is gone.
     Delete,
     /// Its next fire is computed anew: the rules of its zone have changed.
     Replan,
@@ -75,7 +71,6 @@ pub struct Superseded {
 /// What a change makes of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Changed {
-    /// The newest version.
     pub job: Job,
     /// The version that was the newest, and one that came and went with this change.
     pub superseded: Vec<Superseded>,
@@ -265,9 +260,7 @@ fn decode(plan: &str) -> Option<Plan> {
 /// A version, as far as it decides about starts.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct InForce {
-    /// Which one.
     pub version: u32,
-    /// Whether it fires.
     pub state: JobState,
     /// Since when it counts.
     pub effective_at: Timestamp,
@@ -276,11 +269,9 @@ pub struct InForce {
 /// An execution, as far as the versions of its job decide about its start.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct FiredUnder {
-    /// Why it exists.
     pub kind: FireKind,
     /// The version that fired it.
     pub version: u32,
-    /// Its instant.
     pub fire_at: Timestamp,
     /// Whether it was tried already: then it is tried again, whatever became of its job, unless that is gone.
     pub tried: bool,

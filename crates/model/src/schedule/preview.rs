@@ -14,10 +14,8 @@ use super::cron::CronPlan;
 use super::{DstFold, DstGap, Plan, PlanKind, Schedule, seconds_floor, zone};
 use crate::time::Timestamp;
 
-/// One coming fire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preview {
-    /// The instant.
     pub at: Timestamp,
     /// The wall clock of the schedule's zone, such as `Sun 2027-03-14 03:00 EDT`.
     pub local: String,

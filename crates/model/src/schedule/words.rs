@@ -29,7 +29,6 @@ const LIST_SHOWN_MAX: usize = 8;
 const ALL_DAYS: u32 = 0xffff_fffe;
 const ALL_WEEKDAYS: u8 = 0x7f;
 
-/// The whole sentence.
 pub(super) fn sentence(plan: &CronPlan) -> String {
     let fields = &plan.fields;
     let time = time_words(fields);

@@ -9,7 +9,6 @@ use crate::time::Timestamp;
 use std::fmt;
 use std::sync::Arc;
 
-/// The catalogue.
 #[async_trait::async_trait]
 pub trait Jobs: Send + Sync + 'static {
     /// Writes jobs. Each item is judged alone: one that loses leaves the others untouched.
@@ -23,9 +22,7 @@ pub trait Jobs: Send + Sync + 'static {
 /// follows from it (`job::version`).
 #[derive(Clone, Debug)]
 pub struct JobWrite {
-    /// Which job.
     pub id: JobId,
-    /// Whose.
     pub tenant: TenantId,
     /// What is done to it. A new one needs that no live job has its name.
     pub change: Change,
@@ -40,7 +37,6 @@ pub struct JobWrite {
 pub struct CallerKey {
     /// Whose key, on which route: the namespace of the key.
     pub scope: String,
-    /// The key.
     pub text: String,
     /// Hash of the request; another request under the same key is refused.
     pub fingerprint: u128,
@@ -49,9 +45,7 @@ pub struct CallerKey {
 /// A caller's key for a change of a job. The answer is rendered for the job as it was written, so that both are stored together.
 #[derive(Clone)]
 pub struct Keyed {
-    /// The key.
     pub key: CallerKey,
-    /// Renders the answer.
     pub render: Arc<dyn Fn(&Job) -> Answer + Send + Sync>,
 }
 
@@ -81,20 +75,15 @@ pub enum Expected {
 /// An answer that a caller's key gets again when it repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Idempotency {
-    /// The key.
     pub key: CallerKey,
-    /// What is answered.
     pub answer: Answer,
     /// When it may be forgotten.
     pub expires_at: Timestamp,
 }
 
-/// A remembered answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// HTTP status.
     pub status: u16,
-    /// Body.
     pub body: String,
 }
 
@@ -104,10 +93,7 @@ pub enum Put {
     /// Written: the job as it is now.
     Done(Box<Job>),
     /// A live job has this name.
-    NameTaken {
-        /// That job.
-        id: JobId,
-    },
+    NameTaken { id: JobId },
     /// The job is in another version.
     Stale {
         /// The version it is in.

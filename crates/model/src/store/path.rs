@@ -147,13 +147,10 @@ pub struct Changes {
 /// A version of a job as the wheel needs it: small, and without its payload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedJob {
-    /// Which job.
     pub id: JobId,
-    /// Whose.
     pub tenant: TenantId,
     /// Which version of it.
     pub version: u32,
-    /// Whether it fires.
     pub state: JobState,
     /// The last instant that it governs, if another version has followed it: it is here for what it still owes.
     pub ended_at: Option<Timestamp>,
@@ -183,7 +180,6 @@ pub struct DueQuery {
 pub struct FireBatch {
     /// The right to fire for their shards. Empty only for manual fires and backfills, which no schedule repeats.
     pub fences: Arc<[ShardFence]>,
-    /// Executions to insert.
     pub fires: Vec<Fire>,
     /// Fires that will not run.
     pub skips: Vec<Skip>,
@@ -198,7 +194,6 @@ pub struct FireBatch {
 pub struct Fire {
     /// Its execution, as it will be dispatched; `attempt` is 0.
     pub dispatch: Dispatch,
-    /// Why it exists.
     pub kind: FireKind,
     /// When it may start: its instant, or later where it is caught up or filled in.
     pub wake_at: Timestamp,
@@ -214,15 +209,12 @@ pub struct Fire {
 /// reason. One row stands for any number of fires, so that an outage of a year costs a row per job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skip {
-    /// Whose.
     pub tenant: TenantId,
-    /// Of which job.
     pub job: JobId,
     /// First instant, inclusive.
     pub from: Timestamp,
     /// Last instant, inclusive.
     pub to: Timestamp,
-    /// Why.
     pub reason: Reason,
     /// When it was recorded.
     pub recorded_at: Timestamp,
@@ -253,7 +245,6 @@ pub enum Fired {
 /// A cursor to move forward.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct CursorMove {
-    /// Which job.
     pub job: JobId,
     /// In which version; another one has a cursor of its own.
     pub version: u32,
@@ -282,24 +273,19 @@ pub struct WaitingQuery {
 /// An execution that waits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Waiting {
-    /// What to dispatch.
     pub dispatch: Dispatch,
-    /// When.
     pub wake_at: Timestamp,
 }
 
 /// An attempt to start.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// Which execution.
     pub execution: ExecutionId,
     /// The version that fired it, as the claimer believes: what it was sent for is not what another version says.
     pub job_version: u32,
     /// Attempts so far, as the claimer believes.
     pub attempt: u32,
-    /// Who.
     pub worker: Arc<str>,
-    /// Now.
     pub now: Timestamp,
     /// How long the lease lasts.
     pub lease: Lease,
@@ -321,11 +307,9 @@ pub enum Lease {
 /// The right to write for an attempt.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct AttemptFence {
-    /// Which execution.
     pub execution: ExecutionId,
     /// Which attempt, from 1.
     pub attempt: u32,
-    /// Its fence.
     pub fence: u64,
 }
 
@@ -346,10 +330,7 @@ pub enum Claimed {
     /// It cannot start now, and waits as before: its pool is paused (`PAUSED`) or has no free slot (`QUOTA_DEFERRED`).
     Deferred(Reason),
     /// Its time has not come, by the claimer's clock: that went back since it was dispatched.
-    Early {
-        /// When it has.
-        wake_at: Timestamp,
-    },
+    Early { wake_at: Timestamp },
     /// Somebody else was first.
     Stale {
         /// The state the row is in.
@@ -364,9 +345,7 @@ pub enum Claimed {
 pub struct Granted {
     /// The right to write for it.
     pub fence: AttemptFence,
-    /// Whose.
     pub tenant: TenantId,
-    /// Of which job.
     pub job: JobId,
     /// In which version: the execution's own.
     pub job_version: u32,
@@ -395,43 +374,35 @@ pub struct Granted {
 /// A waiting execution that is not to start yet.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Deferral {
-    /// Which execution.
     pub execution: ExecutionId,
     /// Attempts so far, as the writer believes.
     pub attempt: u32,
     /// When to look again.
     pub wake_at: Timestamp,
-    /// Why.
     pub reason: Reason,
 }
 
 /// A lease to prolong, with what the attempt tells about itself.
 #[derive(Clone, Debug)]
 pub struct Extension {
-    /// Whose.
     pub execution: ExecutionId,
     /// Its fence; `None` is checked by `worker` (for callers that know no fences).
     pub fence: Option<u64>,
-    /// Who.
     pub worker: Arc<str>,
-    /// Now.
     pub now: Timestamp,
     /// Until when. Never past the attempt's time limit and `limits::TIMEOUT_GRACE_MS`, and not at all once it was asked to stop.
     pub lease_until: Timestamp,
     /// What it tells about itself; `fraction`, `message` and `checkpoint` replace what was there one by one.
     pub progress: Option<Progress>,
-    /// What it logs.
     pub logs: Vec<LogLine>,
 }
 
 /// The verdict on one extension.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Extended {
-    /// It goes on.
     Until(Timestamp),
     /// It was asked to stop, or its time is up: the lease ends at this instant whatever it does.
     Cancel {
-        /// When.
         until: Timestamp,
         /// `CANCELLED_BY_USER`, `OVERLAP_REPLACED`; `None` when its time limit is over.
         reason: Option<Reason>,
@@ -448,7 +419,6 @@ pub enum Extended {
 /// An attempt that ended.
 #[derive(Clone, Debug)]
 pub struct Completion {
-    /// Which attempt.
     pub of: CompletionOf,
     /// What it means for the execution, by `lifecycle::settle`.
     pub event: Event,
@@ -456,15 +426,12 @@ pub struct Completion {
     pub reason: Option<Reason>,
     /// How the attempt ended.
     pub outcome: AttemptOutcome,
-    /// When it started.
     pub started_at: Timestamp,
-    /// When it ended.
     pub finished_at: Timestamp,
     /// When the next attempt may start; only read for events that lead to one.
     pub wake_at: Timestamp,
     /// Attempts that count after this, by `lifecycle::settle`.
     pub attempt: u32,
-    /// What went wrong.
     pub error: Option<AttemptError>,
     /// What the target answered.
     pub response: Option<Response>,
@@ -473,7 +440,6 @@ pub struct Completion {
 }
 
 impl Completion {
-    /// Whose attempt ended.
     pub fn execution(&self) -> ExecutionId {
         match &self.of {
             CompletionOf::Running(fence) => fence.execution,
@@ -482,7 +448,6 @@ impl Completion {
     }
 }
 
-/// Which attempt ended.
 #[derive(Clone, Debug)]
 pub enum CompletionOf {
     /// One that was claimed.
@@ -498,7 +463,6 @@ pub enum RunningQuery {
     Of(Vec<ExecutionId>),
     /// Those of runners that are no nodes, and whose lease ended before `now`; earliest first.
     Expired {
-        /// Now.
         now: Timestamp,
         /// At most this many.
         limit: usize,
@@ -506,7 +470,6 @@ pub enum RunningQuery {
     /// Those of nodes that are not in `live_nodes`. A node runs its attempts as long as it lives, by its own monotonic clock,
     /// whatever their lease says.
     Orphans {
-        /// Who is alive.
         live_nodes: Arc<[String]>,
         /// At most this many.
         limit: usize,
@@ -524,9 +487,7 @@ pub struct RunningAttempt {
     pub retry: RetryPolicy,
     /// Time limit of the attempt.
     pub timeout_ms: u64,
-    /// When it started.
     pub started_at: Timestamp,
-    /// Who runs it.
     pub worker: Arc<str>,
     /// When its lease ends.
     pub lease_until: Timestamp,
@@ -543,13 +504,9 @@ pub struct RunningAttempt {
 /// Executions and fires to cancel.
 #[derive(Clone, Debug)]
 pub struct CancelBatch {
-    /// Whose.
     pub tenant: TenantId,
-    /// Which.
     pub targets: Vec<CancelTarget>,
-    /// Why, for people.
     pub note: Option<String>,
-    /// Now.
     pub now: Timestamp,
     /// How long an attempt of an external worker gets to stop by itself; `None` ends it at once. A node's attempt always ends
     /// at once.
@@ -558,10 +515,8 @@ pub struct CancelBatch {
     pub idempotency: Option<Idempotency>,
 }
 
-/// What is cancelled.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CancelTarget {
-    /// An execution.
     Execution(ExecutionId),
     /// A fire that may not have come: where it has no execution yet, one is made that is cancelled already.
     Fire(Box<Fire>),
@@ -570,16 +525,13 @@ pub enum CancelTarget {
 /// The verdict on one cancel.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum CancelVerdict {
-    /// It is cancelled.
     Done,
     /// Its attempt was asked to stop, and loses its lease at this instant.
     Asked {
-        /// When.
         until: Timestamp,
     },
     /// It is in a final state already.
     Stale {
-        /// Which.
         state: State,
     },
     /// There is no such execution.
@@ -591,22 +543,15 @@ pub enum CancelVerdict {
 pub enum Resolve {
     /// It runs again (`Event::Replay`); the attempts so far are kept.
     Replay {
-        /// Which.
         execution: ExecutionId,
         /// When it may start.
         wake_at: Timestamp,
     },
     /// It is given up (`Event::Bury`).
-    Discard {
-        /// Which.
-        execution: ExecutionId,
-        /// Why, for people.
-        note: Arc<str>,
-    },
+    Discard { execution: ExecutionId, note: Arc<str> },
 }
 
 impl Resolve {
-    /// Which execution.
     pub fn execution(&self) -> ExecutionId {
         match self {
             Resolve::Replay { execution, .. } | Resolve::Discard { execution, .. } => *execution,
@@ -620,16 +565,7 @@ pub enum DeliveryWrite {
     /// A try has ended. One that does not wait any more was settled by somebody else.
     Tried(Tried),
     /// It is tried again from the start, as long as its endpoint is there.
-    Replay {
-        /// Whose.
-        tenant: TenantId,
-        /// To which endpoint.
-        endpoint: EndpointId,
-        /// Which.
-        seq: u64,
-        /// Now.
-        now: Timestamp,
-    },
+    Replay { tenant: TenantId, endpoint: EndpointId, seq: u64, now: Timestamp },
 }
 
 /// How long what is kept.
@@ -661,7 +597,6 @@ pub struct Keep {
 /// What a pruning deleted.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
 pub struct Pruned {
-    /// Executions.
     pub executions: usize,
     /// Other rows that are not part of these.
     pub others: usize,

@@ -14,7 +14,6 @@ use crate::shard::ShardFence;
 use crate::stats::{Rollup, StatsQuery};
 use crate::time::Timestamp;
 
-/// What people read.
 #[async_trait::async_trait]
 pub trait Reads: Send + Sync + 'static {
     /// Reads jobs by id or name. Deleted ones are found by id only.
@@ -29,7 +28,6 @@ pub trait Reads: Send + Sync + 'static {
         before: Option<u32>,
         limit: usize,
     ) -> Result<Page<JobVersion>>;
-    /// Reads executions.
     async fn get_executions(&self, tenant: TenantId, ids: &[ExecutionId]) -> Result<Vec<Option<Execution>>>;
     /// Lists executions, newest first. A page looks at no more than `limits::SCAN_ROWS_MAX` rows, and may be short or empty
     /// although there is more.
@@ -60,16 +58,13 @@ pub trait Reads: Send + Sync + 'static {
         before: Option<u64>,
         limit: usize,
     ) -> Result<Page<Delivery>>;
-    /// Facts for operators.
     async fn status(&self) -> Result<StoreStatus>;
 }
 
 /// How a job is named by a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobKey {
-    /// By id.
     Id(JobId),
-    /// By name.
     Name(String),
 }
 
@@ -105,7 +100,6 @@ pub struct JobQuery {
 /// Which executions to list, newest first.
 #[derive(Clone, Debug)]
 pub struct ExecutionQuery {
-    /// Whose.
     pub tenant: TenantId,
     /// Only of this job.
     pub job: Option<JobId>,
@@ -126,7 +120,6 @@ pub struct ExecutionQuery {
 /// One page of executions.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct ExecutionPage {
-    /// The items.
     pub items: Vec<Execution>,
     /// Where the next page starts (`ExecutionQuery::before`); `None` when there is none.
     pub next: Option<ExecutionId>,
@@ -144,7 +137,6 @@ pub struct Reports {
 /// What a job passed over.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Skips {
-    /// The ranges.
     pub items: Vec<Skip>,
     /// Instants that ran, and whose executions are no longer kept, newest first: of those that the skips and pauses of the job
     /// would cover. All others that are accounted for have run, too.
@@ -168,7 +160,6 @@ pub struct DeadGroup {
     pub first_at: Timestamp,
     /// When the last one died.
     pub last_at: Timestamp,
-    /// The newest one.
     pub sample: ExecutionId,
 }
 
@@ -177,7 +168,6 @@ pub struct DeadGroup {
 pub struct ShardOwner {
     /// Which shard, in which epoch.
     pub fence: ShardFence,
-    /// Who opened it.
     pub owner: String,
 }
 
@@ -186,13 +176,10 @@ pub struct ShardOwner {
 pub struct StoreStatus {
     /// What kind of store, such as `sqlite`.
     pub kind: String,
-    /// Where it is.
     pub location: String,
     /// Number of its newest migration.
     pub schema: u32,
-    /// Size on disk.
     pub bytes: u64,
-    /// Live jobs.
     pub jobs: u64,
     /// Who owns which shard, in their order; those that nobody has opened are missing.
     pub shards: Vec<ShardOwner>,

@@ -17,7 +17,6 @@ use std::ops::RangeInclusive;
 pub trait Records: Send + Sync + 'static {
     /// Writes a record, if what is there is what the writer expects: `None` is whatever is there. Says whether it was.
     async fn put_record(&self, record: Record, expected: Option<Expected>) -> Result<bool>;
-    /// Reads a record.
     async fn get_record(&self, key: &RecordKey) -> Result<Option<Stored>>;
     /// Lists records by kind, tenant and id, the last ones first.
     async fn list_records(&self, query: &RecordQuery) -> Result<Page<Stored>>;
@@ -65,7 +64,6 @@ impl From<Scope> for RecordKind {
     }
 }
 
-/// A record.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Record {
     /// The limits of a pool or target.
@@ -81,7 +79,6 @@ pub enum Record {
 /// The zone database that the cursors of all jobs were computed with. There is one for the whole installation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ZoneDatabase {
-    /// Its version.
     pub version: String,
 }
 
@@ -92,12 +89,9 @@ impl ZoneDatabase {
     }
 }
 
-/// Which record.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct RecordKey {
-    /// Of which kind.
     pub kind: RecordKind,
-    /// Whose.
     pub tenant: TenantId,
     /// The name of a pool or target; of an endpoint or operation the digits of its id (`to_digits`), which sort as it does; empty
     /// where there is only one.
@@ -137,7 +131,6 @@ impl Record {
 pub struct Stored {
     /// Its version, from 1.
     pub version: u32,
-    /// The record.
     pub record: Record,
 }
 

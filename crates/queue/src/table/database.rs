@@ -11,7 +11,6 @@ use campanile_pg::{Options, Pool, Target};
 
 const SETTINGS: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off";
 
-/// The queue's connections.
 pub(super) struct Database {
     pool: Pool,
 }

@@ -18,7 +18,6 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Lane {
     pub pool: Arc<str>,
-    /// The priority's code.
     pub level: u8,
     /// A worker's handler, and none for a node.
     pub target: Arc<str>,
@@ -84,7 +83,6 @@ struct Line {
 #[derive(Debug)]
 struct Seat {
     turn: u64,
-    /// Nothing waits before.
     from_seq: i64,
     /// The lowest number that was heard of since the last plan.
     since_plan: Option<i64>,

@@ -51,7 +51,6 @@ pub(super) enum Age {
     Fresh,
     /// Good enough; count meanwhile.
     Stale,
-    /// Count first.
     Unknown,
 }
 
@@ -71,7 +70,6 @@ impl Level {
         self.moving += rows as u64;
     }
 
-    /// and ends.
     pub fn end(&mut self, rows: usize) {
         self.moving = self.moving.saturating_sub(rows as u64);
     }

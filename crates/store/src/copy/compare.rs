@@ -15,7 +15,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Sums per table.
 const BUCKETS: usize = 4_096;
 /// Buckets that are looked into, and rows that are named.
 const NAMED: (usize, usize) = (4, 5);
@@ -23,7 +22,6 @@ const NAMED: (usize, usize) = (4, 5);
 /// A table on both sides.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Compared {
-    /// The table.
     pub table: &'static str,
     /// Rows of the source and of the target.
     pub rows: (u64, u64),
@@ -66,7 +64,6 @@ fn bucket(key: &[u8]) -> usize {
     xxh3_64(key) as usize % BUCKETS
 }
 
-/// Compares all tables.
 pub(super) async fn compare(
     source: &Arc<Mutex<Source>>,
     pool: &Pool,

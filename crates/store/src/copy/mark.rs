@@ -169,7 +169,6 @@ pub(super) async fn note_rows(tx: &Tx<'_>, table: &Table, rows: u64) -> Done<()>
     put(tx, &rows_key(table), &rows.to_string()).await
 }
 
-/// Everything is there.
 pub(super) async fn end(tx: &Tx<'_>, identity: &Identity) -> Done<()> {
     tx.execute(include_str!("sql/forget_rows.sql"), &[]).await?;
     put(tx, MARK, &identity.text("done")).await

@@ -26,7 +26,6 @@ pub(super) enum Type {
 }
 
 impl Type {
-    /// By PostgreSQL's name.
     pub(super) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "int2" => Type::Code,
@@ -116,7 +115,6 @@ impl Rows {
         bytes
     }
 
-    /// Forgets the rows.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.count = 0;

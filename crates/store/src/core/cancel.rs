@@ -14,7 +14,6 @@ use campanile_model::store::{CancelBatch, CancelTarget, CancelVerdict, Fire};
 
 /// The state in which executions of fires are born that were cancelled before they came.
 pub(crate) const BORN: State = lifecycle::target(Event::Cancel);
-/// And why.
 pub(crate) const REASON: Reason = Reason::CancelledByUser;
 
 /// The execution that is meant.

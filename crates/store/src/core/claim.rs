@@ -83,13 +83,17 @@ fn taken_over(set: &WorkingSet<'_>, claim: &Claim) -> Option<Waiting> {
 /// The answer to whether an execution may start.
 pub(super) enum Judged {
     /// It may; another run was ended for it.
-    Ready { terminated: Option<ExecutionId> },
+    Ready {
+        terminated: Option<ExecutionId>,
+    },
     /// It depends on who comes before it: ask again.
     Contended,
-    /// It was skipped.
     Discarded(Reason),
     /// It waits for another run, which was asked to stop or not.
-    Held { by: ExecutionId, cancel: bool },
+    Held {
+        by: ExecutionId,
+        cancel: bool,
+    },
     /// It may not start now.
     Deferred(Reason, State),
     /// Its time has not come.

@@ -9,31 +9,20 @@ use serde::Serialize;
 
 /// Something that may be told.
 pub(crate) struct Happened<'a> {
-    /// Whose.
     pub(crate) tenant: TenantId,
-    /// What.
     pub(crate) kind: EventKind,
-    /// To which job.
     pub(crate) job: JobId,
-    /// To which execution.
     pub(crate) execution: Option<ExecutionId>,
-    /// When.
     pub(crate) at: Timestamp,
     /// What is told of it.
     pub(crate) facts: Facts<'a>,
 }
 
-/// What is told.
 pub(crate) enum Facts<'a> {
     /// An attempt ended, and the execution is so now.
     Ended(Ended<'a>),
     /// An expectation was not met by its instant.
-    Broken {
-        /// Which one.
-        expectation: WatchKind,
-        /// By when.
-        due_at: Timestamp,
-    },
+    Broken { expectation: WatchKind, due_at: Timestamp },
     /// A job succeeded again.
     Recovered {
         /// How long it had not.
@@ -43,9 +32,7 @@ pub(crate) enum Facts<'a> {
 
 /// An execution after an attempt.
 pub(crate) struct Ended<'a> {
-    /// Where it is.
     pub(crate) state: State,
-    /// Why.
     pub(crate) reason: Option<Reason>,
     /// Tries so far.
     pub(crate) attempt: u32,
@@ -55,7 +42,6 @@ pub(crate) struct Ended<'a> {
     pub(crate) first_started_at: Option<Timestamp>,
     /// When the newest attempt started.
     pub(crate) started_at: Option<Timestamp>,
-    /// When that ended.
     pub(crate) finished_at: Option<Timestamp>,
     /// What went wrong in it.
     pub(crate) error: Option<&'a AttemptError>,

@@ -131,7 +131,6 @@ pub(crate) fn key_name(tenant: TenantId, key: &CallerKey) -> KeyName<'_> {
 pub(crate) struct Made {
     pub(crate) superseded: Vec<Superseded>,
     pub(crate) skips: Vec<Skip>,
-    /// Answers to remember.
     pub(crate) answers: Vec<(TenantId, Idempotency)>,
     /// Jobs that were deleted: their older versions owe nothing any more.
     pub(crate) deleted: Vec<JobId>,

@@ -9,7 +9,6 @@ use campanile_model::time::Timestamp;
 pub(crate) enum Used {
     /// For the same request: this was the answer.
     Same(Answer),
-    /// For another request.
     Other,
 }
 

@@ -31,7 +31,6 @@ pub(crate) struct Subscriber {
 /// What an event says of its job.
 pub(crate) struct Named {
     pub(crate) name: String,
-    /// A line each.
     pub(crate) tags: String,
 }
 

@@ -45,7 +45,6 @@ impl Runs {
         self.of.contains_key(&job)
     }
 
-    /// All runs.
     pub(crate) fn executions(&self) -> impl Iterator<Item = ExecutionId> {
         self.of.values().flat_map(|runs| runs.keys().copied())
     }
@@ -86,11 +85,15 @@ impl Runs {
 /// What becomes of an execution that is about to start.
 pub(super) enum Turn {
     /// It starts; the other one was ended for it.
-    Start { terminated: Option<ExecutionId> },
+    Start {
+        terminated: Option<ExecutionId>,
+    },
     /// It never runs.
     Skip(Reason),
-    /// It waits.
-    Wait { by: ExecutionId, cancel: bool },
+    Wait {
+        by: ExecutionId,
+        cancel: bool,
+    },
 }
 
 /// Decides about an execution, and ends, skips or asks others for it. What becomes of itself is the caller's.

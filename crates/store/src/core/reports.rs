@@ -12,7 +12,6 @@ pub(crate) struct Reports<'b> {
     pub(crate) progress: BTreeMap<ExecutionId, (u64, Progress)>,
     /// How many lines executions have that will log.
     pub(crate) lines: HashMap<ExecutionId, i64>,
-    /// Lines to append.
     pub(crate) logs: Vec<Logged<'b>>,
 }
 

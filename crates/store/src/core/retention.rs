@@ -42,7 +42,6 @@ impl Default for Scan {
     }
 }
 
-/// What to prune.
 pub(crate) struct Order {
     pub(crate) retention: Retention,
     pub(crate) now: Timestamp,
@@ -66,7 +65,6 @@ impl Order {
 
 /// What a scan found.
 pub(crate) struct Found {
-    /// What to delete.
     pub(crate) victims: Vec<(ExecutionId, State)>,
     /// Superseded versions to delete.
     pub(crate) versions: Vec<OldVersion>,

@@ -100,7 +100,6 @@ impl<'b> WorkingSet<'b> {
         self.records.get_mut(&id).map(|record| &mut **record).ok_or_else(|| missing("execution"))
     }
 
-    /// All executions.
     pub(crate) fn records(&self) -> impl Iterator<Item = &Record> {
         self.records.values().map(|record| &**record)
     }

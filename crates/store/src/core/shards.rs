@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct ShardSet([bool; SHARDS as usize]);
 
 impl ShardSet {
-    /// Those listed.
     pub(crate) fn of(shards: impl IntoIterator<Item = ShardId>) -> Self {
         let mut set = [false; SHARDS as usize];
         for shard in shards {
@@ -39,7 +38,6 @@ impl ShardSet {
         !self.0.contains(&true)
     }
 
-    /// In their order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = ShardId> + '_ {
         (0..SHARDS).filter(|&shard| self.0[shard as usize]).map(ShardId)
     }

@@ -127,7 +127,6 @@ pub(crate) struct Grown {
 }
 
 impl Grown {
-    /// Nothing yet.
     pub(crate) fn new(target: &Arc<str>, at: Timestamp) -> Self {
         Self {
             target: target.clone(),
@@ -140,7 +139,6 @@ impl Grown {
         }
     }
 
-    /// One more.
     pub(crate) fn add(&mut self, id: ExecutionId, at: Timestamp, kind: &str, message: &str) {
         self.count += 1;
         self.first_at = self.first_at.min(at);

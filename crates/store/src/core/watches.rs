@@ -43,7 +43,6 @@ impl Watches {
         self.failed_before.insert(job, (tenant, since));
     }
 
-    /// Watches a fire.
     pub(super) fn begin(&mut self, fire: &Fire) {
         let dispatch = &fire.dispatch;
         for (kind, width) in widths(&fire.expect) {

@@ -13,7 +13,6 @@ use campanile_model::store::{Applied, Completion, Verdicts};
 use campanile_pg::{Done, Tx};
 use futures_util::try_join;
 
-/// Ends attempts.
 pub(super) async fn complete(
     tx: &Tx<'_>,
     locks: Locks,

@@ -15,7 +15,6 @@ use campanile_pg::{Done, Tx};
 use futures_util::try_join;
 use std::collections::BTreeSet;
 
-/// Starts attempts.
 pub(super) async fn claim(tx: &Tx<'_>, locks: Locks, row_locks: RowLocks, claims: &[Claim]) -> Done<Verdicts<Claimed>> {
     let mut set =
         load::load(tx, LockScope::Claims(locks), row_locks, claims.iter().map(|claim| claim.execution)).await?;

@@ -32,7 +32,6 @@ pub(super) async fn write(tx: &Tx<'_>, effects: &Effects) -> Done<()> {
     Ok(())
 }
 
-/// Writes the groups.
 pub(super) async fn write_groups(tx: &Tx<'_>, effects: &Effects) -> Done<()> {
     dead::grow(tx, &effects.sums.dead).await?;
     dead::shrink(tx, &effects.risen).await

@@ -95,7 +95,6 @@ pub(super) async fn append_counts(tx: &Tx<'_>, changes: &[(TenantId, Arc<str>, S
     Ok(())
 }
 
-/// Adds to rollups.
 async fn append_rollups(tx: &Tx<'_>, sums: &[(Key, Tally)]) -> Done<()> {
     if sums.is_empty() {
         return Ok(());

@@ -430,7 +430,6 @@ pub(super) async fn load_changed(pool: &Pool, since: ChangeSeq, limit: usize) ->
     Ok(changes)
 }
 
-/// Moves cursors forward.
 pub(super) async fn advance(tx: &Tx<'_>, locks: Locks, fences: &[ShardFence], cursors: &[CursorMove]) -> Done<()> {
     share_jobs(tx, locks).await?;
     let shards = ShardSet::of(cursors.iter().map(|cursor| shard_of(cursor.job)));

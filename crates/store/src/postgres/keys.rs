@@ -88,7 +88,6 @@ fn answered(columns: &mut Columns<'_>) -> Done<(u128, Answer)> {
     Ok((u128::from_be_bytes(fingerprint), Answer { status: columns.small()?, body: columns.next()? }))
 }
 
-/// Keys as columns.
 struct Names<'k> {
     tenants: Vec<i64>,
     scopes: Vec<Cow<'k, str>>,

@@ -151,7 +151,6 @@ where
     }
 }
 
-/// Facts for operators.
 pub(super) async fn status(pool: &Pool) -> Done<StoreStatus> {
     let target = pool.target();
     let found = pool.query(include_str!("sql/meta/status.sql"), &[&&**target.schema()]).await?;

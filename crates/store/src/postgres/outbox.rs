@@ -40,7 +40,6 @@ pub(super) async fn load(tx: &Tx<'_>, may: &[(TenantId, JobId, EventKind)]) -> D
     Ok(outbox)
 }
 
-/// Writes the events.
 pub(super) async fn write(tx: &Tx<'_>, outbox: &Outbox) -> Done<()> {
     let events = &outbox.events;
     if events.is_empty() {

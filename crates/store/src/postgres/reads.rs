@@ -63,7 +63,6 @@ pub(super) async fn load_waiting(pool: &Pool, query: &WaitingQuery) -> Done<Vec<
     Ok(waiting)
 }
 
-/// Reads executions.
 pub(super) async fn get(pool: &Pool, tenant: TenantId, ids: &[ExecutionId]) -> Done<Vec<Option<Execution>>> {
     let Some(these) = Ids::of(ids.iter().copied()) else { return Ok(Vec::new()) };
     let found = pool.query(GET, &[&these.all, &these.first, &these.last, &i64::from(tenant.0)]).await?;

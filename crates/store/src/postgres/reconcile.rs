@@ -56,7 +56,6 @@ async fn find(tx: &Tx<'_>) -> Done<Drift> {
     Ok(drift)
 }
 
-/// Corrects the counts.
 async fn correct(tx: &Tx<'_>, drift: &Drift) -> Done<()> {
     fold::append_counts(tx, &drift.counts).await?;
     if drift.groups.is_empty() {

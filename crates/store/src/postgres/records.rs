@@ -82,7 +82,6 @@ async fn changed(tx: &Tx<'_>, kind: RecordKind) -> Done<()> {
     Ok(())
 }
 
-/// Reads a record.
 pub(super) async fn get(pool: &Pool, of: &RecordKey) -> Done<Option<Stored>> {
     let (kind, tenant, id) = key(of);
     let found = pool.query(include_str!("sql/records/get.sql"), &[&kind, &tenant, &id]).await?;

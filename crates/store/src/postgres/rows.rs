@@ -145,7 +145,6 @@ pub(super) fn job(columns: &mut Columns<'_>, texts: &mut Texts) -> Done<Job> {
     })
 }
 
-/// A document.
 pub(super) fn definition(columns: &mut Columns<'_>, texts: &mut Texts) -> Done<Arc<Definition>> {
     texts.definition(columns.text()?).ok_or_else(|| Failure::corrupt("definition of a job"))
 }
@@ -168,7 +167,6 @@ pub(super) fn dispatch(columns: &mut Columns<'_>, texts: &mut Texts) -> Done<Dis
     })
 }
 
-/// A whole execution.
 pub(super) fn execution(row: &Row, texts: &mut Texts) -> Done<Execution> {
     let mut columns = Columns::of(row);
     Ok(Execution {

@@ -23,7 +23,6 @@ pub(super) async fn open(tx: &Tx<'_>, seen: &[ShardFence], owner: &str) -> Done<
     Ok(seen.iter().filter_map(|seen| opened.iter().find(|fence| fence.shard == seen.shard)).copied().collect())
 }
 
-/// Reads the epochs.
 pub(super) async fn load(pool: &Pool) -> Done<Vec<ShardFence>> {
     let found = pool.query(include_str!("sql/shards/list.sql"), &[]).await?;
     found.iter().map(|row| fence(&mut Columns::of(row))).collect()

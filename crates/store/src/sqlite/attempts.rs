@@ -10,7 +10,6 @@ use crate::core::complete::{self, jobs_to_judge, may_start, unclaimed};
 use campanile_model::store::{Applied, ChangeSeq, Completion, Verdicts};
 use rusqlite::Connection;
 
-/// Ends attempts.
 pub(super) fn complete(connection: &Connection, completions: &[Completion]) -> Done<Verdicts<Applied>> {
     let unclaimed = unclaimed(completions)?;
     let mut set = load::load(connection, completions.iter().map(Completion::execution))?;

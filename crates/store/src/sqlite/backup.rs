@@ -50,7 +50,6 @@ pub struct Summary {
 /// A restored database, and where the one before it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Restored {
-    /// What it holds.
     pub summary: Summary,
     /// The database that was there.
     pub kept: Option<PathBuf>,

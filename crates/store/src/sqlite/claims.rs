@@ -10,7 +10,6 @@ use campanile_model::store::{Claim, Claimed, Verdicts};
 use rusqlite::Connection;
 use std::sync::Arc;
 
-/// Starts attempts.
 pub(super) fn claim(connection: &Connection, claims: &[Claim]) -> Done<Verdicts<Claimed>> {
     let mut set = load::load(connection, claims.iter().map(|claim| claim.execution))?;
     let starting = Starting::of(claims.iter().filter_map(|claim| startable(&set, claim)));

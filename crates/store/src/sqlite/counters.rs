@@ -7,12 +7,10 @@ use rusqlite::Connection;
 pub(super) const CHANGE_SEQ: &str = "change_seq";
 /// The last of them that changed a job which was there.
 pub(super) const LAST_CHANGE: &str = "last_change";
-/// Fences of attempts.
 pub(super) const FENCE: &str = "fence";
 /// Count of jobs that are not deleted.
 pub(super) const LIVE_JOBS: &str = "live_jobs";
 
-/// Writes of limits.
 pub(super) const LIMITS: &str = "limits";
 
 /// Takes `count` numbers and returns the first of them.
@@ -27,13 +25,11 @@ pub(super) fn add(connection: &Connection, name: &str, by: i64) -> Done<i64> {
     Ok(statement.query_row((name, by), |row| row.get(0))?)
 }
 
-/// Sets a counter.
 pub(super) fn set(connection: &Connection, name: &str, value: u64) -> Done<()> {
     connection.prepare_cached(include_str!("sql/counters/set.sql"))?.execute((name, value as i64))?;
     Ok(())
 }
 
-/// Reads a counter.
 pub(super) fn get(connection: &Connection, name: &str) -> Done<u64> {
     let mut statement = connection.prepare_cached(include_str!("sql/counters/get.sql"))?;
     Ok(statement.query_row([name], |row| row.get::<_, i64>(0))? as u64)

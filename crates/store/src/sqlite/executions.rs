@@ -126,7 +126,6 @@ pub(super) fn load_waiting(connection: &Connection, query: &WaitingQuery) -> Don
     Ok(waiting)
 }
 
-/// Reads executions.
 pub(super) fn get(connection: &Connection, tenant: TenantId, ids: &[ExecutionId]) -> Done<Vec<Option<Execution>>> {
     let mut get = connection.prepare_cached(include_str!("sql/executions/get.sql"))?;
     let mut texts = Texts::default();

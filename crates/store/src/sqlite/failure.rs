@@ -7,7 +7,6 @@ use rusqlite::ErrorCode;
 /// Why a command did not succeed. Either way its transaction is rolled back.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// SQLite refused.
     Sql(rusqlite::Error),
     /// We refused, or could not read what is stored.
     Ours(Error),

@@ -246,7 +246,6 @@ pub(super) fn load_changed(connection: &Connection, since: ChangeSeq, limit: usi
     Ok(changes)
 }
 
-/// Moves cursors forward.
 pub(super) fn advance(connection: &Connection, fences: &[ShardFence], cursors: &[CursorMove]) -> Done<()> {
     let shards = ShardSet::of(cursors.iter().map(|cursor| campanile_model::shard::shard_of(cursor.job)));
     refuse_lost(&shards::lost(connection, &shards, fences)?)?;

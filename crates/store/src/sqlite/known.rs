@@ -57,7 +57,6 @@ impl Known {
     }
 }
 
-/// Answers a question.
 pub(super) fn ask<T>(connection: &Connection, question: impl FnOnce(&Known) -> T) -> Done<T> {
     with(connection, |known| question(known))
 }
@@ -85,7 +84,6 @@ pub(super) fn forget() {
     KNOWN.set(None);
 }
 
-/// A transaction begins.
 pub(super) fn begun() {
     KNOWN.with_borrow_mut(|known| {
         if let Some(known) = known {

@@ -95,7 +95,6 @@ use writer::Writer;
 pub struct Options {
     /// The database file; its directory is created where it is missing.
     pub path: PathBuf,
-    /// Threads that read.
     pub readers: usize,
     /// Page cache of the writer, in bytes.
     pub cache_bytes: u64,

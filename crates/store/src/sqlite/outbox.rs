@@ -26,7 +26,6 @@ pub(super) fn load_wanting(connection: &Connection, may: &[(TenantId, JobId, Eve
     Ok(outbox)
 }
 
-/// Writes events.
 pub(super) fn write(connection: &Connection, outbox: &Outbox) -> Done<()> {
     for event in &outbox.events {
         connection.prepare_cached(include_str!("sql/outbox/insert.sql"))?.execute(params![

@@ -88,7 +88,6 @@ fn find_groups(connection: &Connection) -> Done<Vec<(TenantId, u64, i64)>> {
     Ok(off.map(|((tenant, fingerprint), by)| (tenant, fingerprint, by)).collect())
 }
 
-/// Corrects the counts.
 pub(super) fn correct(connection: &Connection, drift: &Drift) -> Done<()> {
     let mut add = connection.prepare_cached(include_str!("sql/counts/add.sql"))?;
     for (tenant, pool, state, by) in &drift.counts {

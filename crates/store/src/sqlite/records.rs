@@ -61,7 +61,6 @@ fn changed(connection: &Connection, kind: RecordKind) -> Done<()> {
     }
 }
 
-/// Reads a record.
 pub(super) fn get(connection: &Connection, key: &RecordKey) -> Done<Option<Stored>> {
     let mut get = connection.prepare_cached(include_str!("sql/records/get.sql"))?;
     Ok(read(get.query(params![key.kind.code(), key.tenant.0, key.id])?)?.pop())

@@ -132,7 +132,6 @@ pub(super) fn job(columns: &mut Columns<'_, '_>, texts: &mut Texts) -> Done<Job>
     })
 }
 
-/// A document.
 pub(super) fn definition(columns: &mut Columns<'_, '_>, texts: &mut Texts) -> Done<Arc<Definition>> {
     texts.definition(columns.text()?).ok_or_else(|| Failure::corrupt("definition of a job"))
 }
@@ -155,7 +154,6 @@ pub(super) fn dispatch(columns: &mut Columns<'_, '_>, texts: &mut Texts) -> Done
     })
 }
 
-/// A whole execution.
 pub(super) fn execution(row: &Row<'_>, texts: &mut Texts) -> Done<Execution> {
     let mut columns = Columns::of(row);
     Ok(Execution {

@@ -20,7 +20,6 @@ pub(super) fn open(connection: &Connection, seen: &[ShardFence], owner: &str) ->
     Ok(fences)
 }
 
-/// Reads the epochs.
 pub(super) fn load(connection: &Connection) -> Done<Vec<ShardFence>> {
     let mut list = connection.prepare_cached(include_str!("sql/shards/list.sql"))?;
     let mut rows = list.query([])?;

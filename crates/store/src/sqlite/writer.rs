@@ -125,7 +125,6 @@ struct Loop {
     fold: Fold,
 }
 
-/// Commands that wait.
 struct Inbox {
     receiver: mpsc::Receiver<Box<dyn Command>>,
     small: VecDeque<Box<dyn Command>>,

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 /// An action to test, and what it needs for that.
 pub struct Case {
-    /// The action.
     pub action: Arc<dyn Action>,
     /// A config that it accepts.
     pub config: String,

@@ -434,7 +434,6 @@ impl Fixture {
         place(id, state).await;
     }
 
-    /// Writes one job.
     pub async fn put(&self, write: JobWrite) -> Put {
         self.put_jobs(vec![write]).await.unwrap().remove(0)
     }
@@ -507,7 +506,6 @@ impl Fixture {
         (job, execution)
     }
 
-    /// Claims one execution.
     pub async fn claimed(&self, execution: ExecutionId, attempt: u32, now: Timestamp) -> Claimed {
         let found = self.get_executions(TenantId::DEFAULT, &[execution]).await.unwrap().remove(0);
         self.claimed_as(found.map_or(1, |found| found.job_version), execution, attempt, now).await
@@ -527,7 +525,6 @@ impl Fixture {
         }
     }
 
-    /// Ends one attempt.
     pub async fn completed(&self, completion: Completion) -> Applied {
         self.complete(vec![completion]).await.unwrap().verdicts.remove(0)
     }

@@ -40,19 +40,11 @@ pub enum What {
         answer: CancelVerdict,
     },
     /// The end of an attempt.
-    Complete {
-        /// Under this fence.
-        fence: u64,
-        /// By this event.
-        event: Event,
-        /// The answer.
-        answer: Applied,
-    },
+    Complete { fence: u64, event: Event, answer: Applied },
     /// A look at it.
     Read {
         /// The state it was in.
         state: State,
-        /// Its attempts.
         attempt: u32,
         /// The fence of the newest one.
         fence: u64,

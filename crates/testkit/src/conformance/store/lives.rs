@@ -29,7 +29,6 @@ impl Dice {
         self.0.next() % end
     }
 
-    /// One of some.
     pub fn of<'a, T>(&self, some: &'a [T]) -> &'a T {
         &some[self.below(some.len() as u64) as usize]
     }
@@ -91,7 +90,6 @@ fn claim(id: ExecutionId, attempt: u32, not_before: Timestamp, dice: &Dice) -> C
     g::claim_by(id, attempt, not_before.saturating_add_ms(dice.below(8_000) as i64), worker)
 }
 
-/// Cancels executions.
 pub async fn cancel(store: &Fixture, targets: Vec<CancelTarget>, now: Timestamp) {
     let tenant = TenantId::DEFAULT;
     store.cancel(CancelBatch { tenant, targets, note: None, now, grace_ms: None, idempotency: None }).await.unwrap();
@@ -134,7 +132,6 @@ fn endings(granted: Vec<(Granted, Timestamp)>, dice: &Dice, again: &mut Vec<Clai
     ends
 }
 
-/// Asks for everything.
 pub fn all(limit: usize) -> ExecutionQuery {
     ExecutionQuery {
         tenant: TenantId::DEFAULT,

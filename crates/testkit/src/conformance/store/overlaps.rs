@@ -69,7 +69,6 @@ async fn state(store: &Fixture, id: ExecutionId) -> (State, Option<Reason>) {
 const HELD: (State, Option<Reason>) = (State::Held, Some(Reason::DependencyWaiting));
 const REPLACED: (State, Option<Reason>) = (State::Skipped, Some(Reason::OverlapReplaced));
 
-/// Side by side.
 pub async fn allowed_runs_run_side_by_side(store: Fixture) {
     let (_, ids) = runs(&store, Overlap::Allow, 3).await;
     for &id in &ids {
@@ -227,7 +226,6 @@ pub async fn cancel_other_ends_what_nobody_must_stop(store: Fixture) {
     assert_eq!(state(&store, runs[2]).await, (State::Cancelled, Some(Reason::OverlapReplaced)));
 }
 
-/// Whoever runs it.
 pub async fn terminate_other_ends_and_starts(store: Fixture) {
     let (_, runs) = runs(&store, Overlap::TerminateOther, 3).await;
     let first = granted(claimed_by(&store, runs[0], 0, "worker-1").await);

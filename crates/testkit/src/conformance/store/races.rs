@@ -270,11 +270,9 @@ impl Race {
 /// Later than all of them are due.
 const RACED_AT: campanile_model::Timestamp = g::at(100_000_000);
 
-/// What is called.
 enum Verb {
     /// After so many attempts, by this runner.
     Claim(u32, &'static str),
-    /// With this grace.
     Cancel(Option<u64>),
     /// Of the attempt after so many, by this event, under these fences.
     Complete(u32, Event, Vec<(usize, u64)>),

@@ -28,7 +28,6 @@ pub struct Walk {
     ids: Vec<ExecutionId>,
     fences: Vec<AttemptFence>,
     now: Timestamp,
-    /// The store's.
     clock: ManualClock,
 }
 
@@ -64,7 +63,6 @@ impl Walk {
         Self { dice, jobs, ids, fences: Vec::new(), now: self.now, clock }
     }
 
-    /// Calls one verb.
     pub async fn step(&mut self, store: &Arc<dyn Store>) {
         self.now = self.now.saturating_add_ms(1 + self.dice.below(400) as i64);
         match self.dice.below(20) {
