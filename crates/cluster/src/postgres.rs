@@ -21,13 +21,13 @@
 //! store decide.
 //!
 //! Reading order: `ledger` (what is wanted, held and told), `judge` (who is dead), `skew` (the clock), all pure;
-//! `session` (the SQL), `talk` (the loop).
+//! `session` (the SQL), `session_loop` (the loop).
 
 mod ledger;
 mod judge;
 mod skew;
 mod session;
-mod talk;
+mod session_loop;
 
 use campanile_model::coordinator::{Assignment, Coordinator, Introduction, Member};
 use campanile_model::time::Offset;
@@ -73,11 +73,11 @@ pub struct PgOptions {
 /// The coordinator of any number of nodes on one database.
 pub struct PgCoordinator {
     shared: Arc<Shared>,
-    /// The talk with the database, from `join` to `leave`.
+    /// The session with the database, from `join` to `leave`.
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the callers share with the talk.
+/// What the callers share with the loop of the session.
 struct Shared {
     target: Target,
     mode: Mode,
@@ -151,7 +151,7 @@ impl Coordinator for PgCoordinator {
                 return Err(Error::new(Kind::Conflict, message));
             }
             *state = State { phase: Phase::In, ..State::default() };
-            *self.task.lock() = Some(tokio::spawn(talk::run(self.shared.clone(), me, tell)));
+            *self.task.lock() = Some(tokio::spawn(session_loop::run(self.shared.clone(), me, tell)));
         }
         joined.await.unwrap_or_else(|_| Err(Error::new(Kind::Unavailable, "left while joining")))
     }

@@ -25,7 +25,7 @@ mod replay;
 
 pub use backfill::{BackfillPlan, BackfillSpec, PlannedFire, Reprocess, preview as preview_backfill};
 pub use cancel::{Cancel, cancel, fire_at};
-pub use dead::{bury, bury_matching, replay_now};
+pub use dead::{discard, discard_matching, replay_now};
 pub use replay::{ReplaySpec, preview as preview_replay};
 
 /// How far an operation got.

@@ -55,7 +55,7 @@ pub const POINTS: &[&str] = points! {
     "queue.publish.before" "queue.publish.after" "queue.take.before" "queue.take.after"
     "action.run.before" "action.run.after" "event.send.before" "event.send.after"
     "cluster.beat.before" "cluster.beat.after" "cluster.take.before" "cluster.take.after"
-    "cluster.release.before" "cluster.release.after" "cluster.bury.before" "cluster.bury.after"
+    "cluster.release.before" "cluster.release.after" "cluster.evict.before" "cluster.evict.after"
 };
 
 #[cfg(not(feature = "faults"))]

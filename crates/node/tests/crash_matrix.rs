@@ -152,7 +152,7 @@ impl Case {
                 if self.needs_another() {
                     helper = Some(site.start(&[]).expect("a second node starts"));
                 }
-                if self.point.starts_with("cluster.bury") {
+                if self.point.starts_with("cluster.evict") {
                     helper.take().expect("it is there").kill_9();
                 }
                 let ended = server.wait_end(REACH_MAX);
@@ -188,7 +188,7 @@ impl Case {
 
     /// Whether a node comes by this point only when it is not alone. One that is keeps what waits to itself.
     fn needs_another(&self) -> bool {
-        let with_others = ["cluster.release", "cluster.bury"].iter().any(|start| self.point.starts_with(start));
+        let with_others = ["cluster.release", "cluster.evict"].iter().any(|start| self.point.starts_with(start));
         with_others || (self.backend == Backend::Postgres && self.point.starts_with("queue."))
     }
 

@@ -29,7 +29,7 @@ pub struct Ledger {
 
 impl Ledger {
     /// A beat was answered: these nodes live, and these shards should be ours.
-    pub fn heard(&mut self, live_nodes: Vec<String>, wanted: BTreeSet<ShardId>) {
+    pub fn set_membership(&mut self, live_nodes: Vec<String>, wanted: BTreeSet<ShardId>) {
         (self.live_nodes, self.wanted, self.is_fenced) = (live_nodes, wanted, false);
     }
 
@@ -138,7 +138,7 @@ mod tests {
 
     fn owner_of(shards: &[u16]) -> Ledger {
         let mut ledger = Ledger::default();
-        ledger.heard(vec!["a".into()], set(shards));
+        ledger.set_membership(vec!["a".into()], set(shards));
         ledger.took(list(shards));
         assert_eq!(ask(&mut ledger), Some(shards.to_vec()));
         assert_eq!(ask(&mut ledger), None, "nothing changed");
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn told_is_what_is_wanted_and_held() {
         let mut ledger = Ledger::default();
-        ledger.heard(vec!["a".into()], set(&[1, 2, 3]));
+        ledger.set_membership(vec!["a".into()], set(&[1, 2, 3]));
         assert_eq!(ask(&mut ledger), Some(vec![]));
         assert_eq!(ledger.to_take(), list(&[1, 2, 3]));
         ledger.took(list(&[1, 3]));
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn a_lock_is_released_when_the_engine_asks_again_after_it_was_told() {
         let mut ledger = owner_of(&[1, 2, 3]);
-        ledger.heard(vec!["a".into(), "b".into()], set(&[1]));
+        ledger.set_membership(vec!["a".into(), "b".into()], set(&[1]));
         assert_eq!(ledger.to_release(), [], "the engine does not know yet");
         assert_eq!(ask(&mut ledger), Some(vec![1]));
         assert_eq!(ledger.to_release(), [], "the engine is still giving up");
@@ -172,9 +172,9 @@ mod tests {
     #[test]
     fn a_shard_that_comes_back_is_not_released() {
         let mut ledger = owner_of(&[1, 2]);
-        ledger.heard(vec!["a".into()], set(&[1]));
+        ledger.set_membership(vec!["a".into()], set(&[1]));
         assert_eq!(ask(&mut ledger), Some(vec![1]));
-        ledger.heard(vec!["a".into()], set(&[1, 2]));
+        ledger.set_membership(vec!["a".into()], set(&[1, 2]));
         assert_eq!(ask(&mut ledger), Some(vec![1, 2]));
         assert_eq!(ledger.to_release(), []);
     }
@@ -183,7 +183,7 @@ mod tests {
     fn a_loss_is_told_before_the_shards_come_back() {
         let mut ledger = owner_of(&[1, 2]);
         ledger.lost();
-        ledger.heard(vec!["a".into(), "b".into()], set(&[1, 2]));
+        ledger.set_membership(vec!["a".into(), "b".into()], set(&[1, 2]));
         ledger.took(ledger.to_take());
         assert_eq!(ask(&mut ledger), Some(vec![]));
         assert_eq!(ask(&mut ledger), Some(vec![1, 2]));
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(ask(&mut ledger), Some(vec![]));
         ledger.called();
         assert_eq!(ledger.to_release(), []);
-        ledger.heard(vec!["a".into()], set(&[1]));
+        ledger.set_membership(vec!["a".into()], set(&[1]));
         assert_eq!(ask(&mut ledger), Some(vec![1]));
     }
 

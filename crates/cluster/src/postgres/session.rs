@@ -221,8 +221,8 @@ impl Session {
     }
 
     /// Ends the sessions of a member that is dead, and deletes its row. Whether it was there, as old as it was.
-    pub async fn bury(&self, dead: &Other) -> Result<bool, Error> {
-        fault::reach(Point("cluster.bury.before"));
+    pub async fn evict(&self, dead: &Other) -> Result<bool, Error> {
+        fault::reach(Point("cluster.evict.before"));
         let name = application_name(&dead.node);
         let ended = self.client.query_one(include_str!("sql/end.sql"), &[&dead.node, &dead.seen_at, &name]).await;
         let sessions: i64 = match ended {
@@ -233,13 +233,13 @@ impl Session {
             }
             Err(error) => return Err(error),
         };
-        let is_buried = self.client.execute(include_str!("sql/bury.sql"), &[&dead.node, &dead.seen_at]).await? > 0;
-        fault::reach(Point("cluster.bury.after"));
-        if is_buried {
+        let is_evicted = self.client.execute(include_str!("sql/evict.sql"), &[&dead.node, &dead.seen_at]).await? > 0;
+        fault::reach(Point("cluster.evict.after"));
+        if is_evicted {
             let silent_ms = dead.silent_ms;
             tracing::warn!(node = dead.node, silent_ms, sessions, "a node is dead; the sessions it left were ended");
         }
-        Ok(is_buried)
+        Ok(is_evicted)
     }
 
     /// Deletes our row, gives every lock up, and tells the others.

@@ -1,4 +1,4 @@
-//! The talk of a member with the database, from `join` to `leave`: beats, verdicts, locks; and again on a new
+//! The loop of a member's session with the database, from `join` to `leave`: beats, verdicts, locks; and again on a new
 //! connection when one is lost.
 
 use super::judge::{Judge, Seen};
@@ -26,18 +26,18 @@ const CONNECT_MS: (u64, u64) = (50, 1_000);
 
 /// Runs until the member leaves.
 pub async fn run(shared: Arc<Shared>, me: Introduction, joined: oneshot::Sender<Result<()>>) {
-    let mut myself = Myself { me, skew: Skew::default(), started_at: None, joined: Some(joined), is_up: false };
+    let mut member = LocalMember { me, skew: Skew::default(), started_at: None, joined: Some(joined), is_up: false };
     let mut wait_ms = CONNECT_MS.0;
     loop {
         shared.state.lock().heard_at = shared.clock.monotonic_ms();
         // After too long without an answer the connection is dropped, and everything that waits for it.
         let ended = tokio::select! {
-            ended = one_session(&shared, &mut myself) => ended,
+            ended = one_session(&shared, &mut member) => ended,
             () = watch_over(&shared) => Err(Error::new(Kind::Unavailable, "the database does not answer")),
         };
         let is_leaving = shared.lost();
         let Err(error) = ended else { return };
-        if let Some(joined) = myself.joined.take() {
+        if let Some(joined) = member.joined.take() {
             let mut state = shared.state.lock();
             if state.phase == Phase::In {
                 state.phase = Phase::Out;
@@ -48,7 +48,7 @@ pub async fn run(shared: Arc<Shared>, me: Introduction, joined: oneshot::Sender<
         if is_leaving {
             return;
         }
-        if std::mem::take(&mut myself.is_up) {
+        if std::mem::take(&mut member.is_up) {
             tracing::warn!(%error, "cut off from the other nodes; this one owns nothing until it is back");
             wait_ms = CONNECT_MS.0;
         } else {
@@ -77,18 +77,19 @@ async fn watch_over(shared: &Shared) {
     }
 }
 
-/// Talks until the member has left.
-async fn one_session(shared: &Shared, myself: &mut Myself) -> Result<()> {
+/// Runs one session, until it ends or the member has left.
+async fn one_session(shared: &Shared, member: &mut LocalMember) -> Result<()> {
     let failed = |error: tokio_postgres::Error| classify(&error, shared.target.location());
-    let session = Session::open(&shared.target, &myself.me.node).await.map_err(failed)?;
-    let is_again = myself.started_at.is_some();
+    let session = Session::open(&shared.target, &member.me.node).await.map_err(failed)?;
+    let is_again = member.started_at.is_some();
     let judge = Judge::new(shared.clock.monotonic_ms(), is_again);
     shared.state.lock().client = Some(session.client());
     let (schedulers, share) = (Vec::new(), BTreeSet::new());
-    let mut talk = Talk { shared, myself, session, judge, written: None, leads: false, schedulers, share };
-    talk.run().await.map_err(failed)?;
+    let mut session_loop =
+        SessionLoop { shared, member, session, judge, written: None, leads: false, schedulers, share };
+    session_loop.run().await.map_err(failed)?;
     shared.state.lock().client = None;
-    talk.session.close().await;
+    session_loop.session.close().await;
     Ok(())
 }
 
@@ -113,7 +114,7 @@ impl Other {
 }
 
 /// What a member knows of itself, whichever connection it has.
-struct Myself {
+struct LocalMember {
     me: Introduction,
     skew: Skew,
     /// When it joined, by the database's clock.
@@ -124,7 +125,7 @@ struct Myself {
     is_up: bool,
 }
 
-impl Myself {
+impl LocalMember {
     /// Whether this node may own shards now.
     fn takes_part(&self, is_resigned: bool) -> bool {
         self.me.roles.scheduler && !is_resigned && !self.skew.is_off()
@@ -133,18 +134,18 @@ impl Myself {
 
 /// What our row says about us, as far as others act on it or want to see it.
 #[derive(PartialEq, Eq)]
-struct Face {
+struct PublishedRow {
     roles: String,
     shards: usize,
 }
 
-struct Talk<'a> {
+struct SessionLoop<'a> {
     shared: &'a Shared,
-    myself: &'a mut Myself,
+    member: &'a mut LocalMember,
     session: Session,
     judge: Judge,
     /// What the last beat wrote.
-    written: Option<Face>,
+    written: Option<PublishedRow>,
     /// Whether we hold the lock of the leader.
     leads: bool,
     /// Among whom the shards were shared at the last beat, and our part.
@@ -152,7 +153,7 @@ struct Talk<'a> {
     share: BTreeSet<ShardId>,
 }
 
-impl Talk<'_> {
+impl SessionLoop<'_> {
     async fn run(&mut self) -> Result<(), tokio_postgres::Error> {
         let mut waiters = Vec::new();
         let mut beat_at = 0;
@@ -164,7 +165,7 @@ impl Talk<'_> {
                 state.is_leaving
             };
             if is_leaving {
-                return self.session.leave(&self.myself.me.node).await;
+                return self.session.leave(&self.member.me.node).await;
             }
             let mut now = self.shared.clock.monotonic_ms();
             if now >= beat_at || self.is_stale() {
@@ -178,7 +179,7 @@ impl Talk<'_> {
             for waiter in waiters.drain(..) {
                 let _: Result<(), ()> = waiter.send(());
             }
-            if let Some(joined) = self.myself.joined.take()
+            if let Some(joined) = self.member.joined.take()
                 && joined.send(Ok(())).is_err()
             {
                 // Nobody waits for it any more, so nobody knows that we are a member.
@@ -203,54 +204,54 @@ impl Talk<'_> {
     }
 
     /// What our row should say.
-    fn face(&self) -> Face {
+    fn published_row(&self) -> PublishedRow {
         let state = self.shared.state.lock();
         // One that owns nothing for now is no scheduler in the eyes of the others.
-        let scheduler = self.myself.takes_part(state.is_resigned);
-        let roles = Roles { scheduler, ..self.myself.me.roles }.to_string();
-        Face { roles, shards: state.ledger.owned_count() }
+        let scheduler = self.member.takes_part(state.is_resigned);
+        let roles = Roles { scheduler, ..self.member.me.roles }.to_string();
+        PublishedRow { roles, shards: state.ledger.owned_count() }
     }
 
     fn is_stale(&self) -> bool {
-        self.written.as_ref() != Some(&self.face())
+        self.written.as_ref() != Some(&self.published_row())
     }
 
     /// Says that we are alive, and learns who else is. When to do so again at the latest, if somebody may be dead.
     async fn beat(&mut self) -> Result<Option<u64>, tokio_postgres::Error> {
         let clock = &self.shared.clock;
-        let face = self.face();
+        let row = self.published_row();
         let beat = Beat {
-            me: &self.myself.me,
-            roles: &face.roles,
-            started_at: self.myself.started_at,
-            clock_offset_ms: -self.myself.skew.offset_ms(),
+            me: &self.member.me,
+            roles: &row.roles,
+            started_at: self.member.started_at,
+            clock_offset_ms: -self.member.skew.offset_ms(),
             lag_ms: self.shared.lag_ms.load(Ordering::Relaxed),
-            shards: face.shards,
+            shards: row.shards,
         };
         let (sent_at, sent) = (clock.monotonic_ms(), clock.now().millis());
         let beaten = self.session.beat(&beat).await?;
         let (now, received) = (clock.monotonic_ms(), clock.now().millis());
         self.shared.state.lock().heard_at = sent_at;
-        (self.myself.started_at, self.myself.is_up) = (Some(beaten.started_at), true);
+        (self.member.started_at, self.member.is_up) = (Some(beaten.started_at), true);
         self.measure(Sample::new(sent, received, beaten.now_ms, now - sent_at));
-        let is_news = self.written.as_ref().is_none_or(|written| written.roles != face.roles);
-        self.written = Some(face);
+        let is_news = self.written.as_ref().is_none_or(|written| written.roles != row.roles);
+        self.written = Some(row);
 
         let Beaten { is_led, others, .. } = beaten;
-        let (live, has_buried, again_at) = self.bury(now, others).await?;
+        let (live, has_evicted, again_at) = self.evict(now, others).await?;
         let has_led = self.lead(is_led).await?;
-        if is_news || has_buried || has_led {
+        if is_news || has_evicted || has_led {
             self.session.ring().await?;
         }
-        self.hear(live);
+        self.apply_membership(live);
         // What a dead member had locked is free in a moment.
-        Ok(if has_buried { Some(now + RETRY_MS) } else { again_at })
+        Ok(if has_evicted { Some(now + RETRY_MS) } else { again_at })
     }
 
     /// Learns about our clock.
     fn measure(&mut self, sample: Option<Sample>) {
         let Some(sample) = sample else { return };
-        let skew = &mut self.myself.skew;
+        let skew = &mut self.member.skew;
         let was_off = skew.is_off();
         skew.add(sample);
         let offset_ms = skew.offset_ms();
@@ -265,28 +266,28 @@ impl Talk<'_> {
         }
     }
 
-    /// Buries who is dead. Who lives, whether somebody was buried, and when to look again.
-    async fn bury(
+    /// Evicts who is dead. Who lives, whether somebody was evicted, and when to look again.
+    async fn evict(
         &mut self,
         now: u64,
         others: Vec<Other>,
     ) -> Result<(Vec<Other>, bool, Option<u64>), tokio_postgres::Error> {
         let seen: Vec<Seen<'_>> = others.iter().map(Other::seen).collect();
         let (dead, again_at) = self.judge.judge(now, &seen);
-        let (mut live, mut has_buried) = (Vec::with_capacity(others.len()), false);
+        let (mut live, mut has_evicted) = (Vec::with_capacity(others.len()), false);
         for other in others {
-            if dead.contains(&other.node) && self.session.bury(&other).await? {
-                has_buried = true;
+            if dead.contains(&other.node) && self.session.evict(&other).await? {
+                has_evicted = true;
             } else {
                 live.push(other);
             }
         }
-        Ok((live, has_buried, again_at))
+        Ok((live, has_evicted, again_at))
     }
 
     /// Takes or gives up the leadership. Whether it was given up.
     async fn lead(&mut self, is_led: bool) -> Result<bool, tokio_postgres::Error> {
-        let takes_part = self.myself.takes_part(self.shared.state.lock().is_resigned);
+        let takes_part = self.member.takes_part(self.shared.state.lock().is_resigned);
         match (self.leads, takes_part) {
             (false, true) if self.shared.mode == Mode::Leader && !is_led => self.leads = self.session.lead().await?,
             (true, false) => {
@@ -300,10 +301,10 @@ impl Talk<'_> {
     }
 
     /// Tells the engine's side who lives, and what should be ours.
-    fn hear(&mut self, live: Vec<Other>) {
+    fn apply_membership(&mut self, live: Vec<Other>) {
         let mut state = self.shared.state.lock();
-        let takes_part = self.myself.takes_part(state.is_resigned);
-        let me = &self.myself.me.node;
+        let takes_part = self.member.takes_part(state.is_resigned);
+        let me = &self.member.me.node;
         // One that has resigned, or whose clock is off, says by its roles that it is none: nobody has to judge it
         // again.
         let others = live.iter().filter(|other| other.roles.scheduler);
@@ -324,7 +325,7 @@ impl Talk<'_> {
         };
         let mut live_nodes: Vec<String> = live.into_iter().map(|other| other.node).chain([me.clone()]).collect();
         live_nodes.sort_unstable();
-        state.ledger.heard(live_nodes, wanted);
+        state.ledger.set_membership(live_nodes, wanted);
         drop(state);
         self.shared.changed.notify_waiters();
     }
