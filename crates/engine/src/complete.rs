@@ -64,7 +64,7 @@ pub async fn run(ctx: Context, dispatcher: Dispatcher, mut inbox: Inbox) {
 }
 
 /// Makes outcomes durable however long the store is away, and dispatches what may start because of them.
-async fn write(ctx: &Context, dispatcher: &Dispatcher, finished: Vec<Finished>) -> Vec<Recorded> {
+pub(crate) async fn write(ctx: &Context, dispatcher: &Dispatcher, finished: Vec<Finished>) -> Vec<Recorded> {
     let settled: Vec<Settled> = finished.into_iter().map(|f| settle(f, ctx.random.next())).collect();
     let completions: Vec<Completion> = settled.iter().map(|settled| settled.completion.clone()).collect();
     let moved = record(ctx, completions).await;

@@ -5,7 +5,7 @@ use crate::process::{Machine, Process};
 use crate::queue::SimQueue;
 use crate::store::SimStore;
 use crate::switch::Mode;
-use crate::target::{Nobody, Nothing, Sink, Target};
+use crate::target::{Nobody, Nothing, Pulled, Sink, Target};
 use crate::world::World;
 use campanile_engine::{Handle, Injected, Options, Service};
 use campanile_model::action::{Action, Registry};
@@ -135,7 +135,11 @@ impl Fleet {
             store: Arc::new(SimStore { world: world.clone(), process: process.clone() }),
             queue: Arc::new(queue),
             coordinator: Arc::new(SimCoordinator::new(self.cluster.clone(), process.clone())),
-            actions: Registry::new([Arc::new(target) as Arc<dyn Action>, Arc::new(nothing) as Arc<dyn Action>]),
+            actions: Registry::new([
+                Arc::new(target) as Arc<dyn Action>,
+                Arc::new(nothing) as Arc<dyn Action>,
+                Arc::new(Pulled) as Arc<dyn Action>,
+            ]),
             clock: process.clock.clone(),
             random: Arc::new(SplitMix::new(world.draw())),
             sender: Arc::new(Nobody),

@@ -150,6 +150,28 @@ impl Action for Nothing {
     }
 }
 
+/// What external workers run.
+pub struct Pulled;
+
+#[async_trait::async_trait]
+impl Action for Pulled {
+    fn kind(&self) -> ActionKind {
+        ActionKind::Worker
+    }
+
+    fn validate(&self, config: &str) -> Result<String, Vec<FieldError>> {
+        Ok(config.to_owned())
+    }
+
+    fn target(&self, config: &str) -> String {
+        config.trim_matches('"').to_owned()
+    }
+
+    async fn run(&self, _work: &Work) -> Outcome {
+        std::future::pending().await
+    }
+}
+
 /// Sends notifications to nobody.
 pub struct Nobody;
 

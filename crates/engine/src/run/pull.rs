@@ -9,7 +9,7 @@
 
 use super::{count_lateness, terminated};
 use crate::admit::{self, Refused};
-use crate::calls::stopped;
+use crate::calls::{persist, stopped};
 use crate::complete::{self, Recorded};
 use crate::context::Context;
 use crate::dispatcher::Dispatcher;
@@ -186,8 +186,11 @@ async fn take(ctx: &Context, dispatcher: &Dispatcher, worker: &Arc<str>, batch: 
     ctx.metrics.claims.count(go.len());
     let Verdicts { verdicts, ready } = match ctx.store.claim(claims.collect()).await {
         Ok(claimed) => claimed,
+        Err(error) if error.kind() == Kind::OutcomeUnknown => {
+            tokio::spawn(find_out(ctx.clone(), dispatcher.clone(), worker.clone(), go, now));
+            return Err(error);
+        }
         Err(error) => {
-            // If it was done after all, its leases run out.
             admit::give_up(ctx, &go).await;
             admit::release(ctx, go).await;
             return Err(error);
@@ -235,6 +238,36 @@ async fn take(ctx: &Context, dispatcher: &Dispatcher, worker: &Arc<str>, batch: 
     }
     ctx.workers.hold(held.into_iter().take(pulled.len()));
     Ok(pulled)
+}
+
+/// After a claim at `now` that was not answered and may have happened: the attempts that it began are given back, since their worker
+/// has not heard of them; the others go back to the queue. A worker may ask several nodes, so its own attempts are told apart by
+/// their start.
+async fn find_out(ctx: Context, dispatcher: Dispatcher, worker: Arc<str>, sent: Vec<Dispatch>, now: Timestamp) {
+    let ids: Vec<ExecutionId> = sent.iter().map(|dispatch| dispatch.execution).collect();
+    let query = RunningQuery::Of(ids);
+    let running = match persist(&ctx, "read attempts again", || ctx.store.load_running(&query)).await {
+        Ok(running) => running,
+        Err(error) => {
+            tracing::error!(%error, executions = sent.len(), "attempts that may have begun cannot be read; their leases will end");
+            admit::give_up(&ctx, &sent).await;
+            return;
+        }
+    };
+    let begun = running.into_iter().filter(|attempt| attempt.worker == worker && attempt.started_at == now);
+    let begun: Vec<Finished> = begun.map(|attempt| Finished::of(attempt, Outcome::Released, ctx.clock.now())).collect();
+    let begun_ids: Vec<ExecutionId> = begun.iter().map(|finished| finished.dispatch.execution).collect();
+    let (begun_here, waiting): (Vec<_>, Vec<_>) =
+        sent.into_iter().partition(|dispatch| begun_ids.contains(&dispatch.execution));
+    admit::give_up(&ctx, &waiting).await;
+    admit::release(&ctx, waiting).await;
+    if begun_here.is_empty() {
+        return;
+    }
+    if let Err(error) = ctx.queue.ack(Runner::Worker, &begun_ids).await {
+        tracing::warn!(%error, "cannot acknowledge executions");
+    }
+    complete::write(&ctx, &dispatcher, begun).await;
 }
 
 /// A granted attempt as `load_running` would have it.
