@@ -257,13 +257,13 @@ impl Handle {
     }
 
     /// Gives up all dead executions that match a filter; says how many.
-    pub async fn discard_matching(&self, tenant: TenantId, filter: Filter, note: &str) -> Result<u64> {
-        operate::discard_matching(&self.ctx, tenant, filter, note).await
+    pub async fn bury_matching(&self, tenant: TenantId, filter: Filter, note: &str) -> Result<u64> {
+        operate::bury_matching(&self.ctx, tenant, filter, note).await
     }
 
     /// Gives dead executions up. One verdict each.
-    pub async fn discard(&self, tenant: TenantId, ids: Vec<ExecutionId>, note: &str) -> Result<Vec<Applied>> {
-        operate::discard(&self.ctx, tenant, ids, note).await
+    pub async fn bury(&self, tenant: TenantId, ids: Vec<ExecutionId>, note: &str) -> Result<Vec<Applied>> {
+        operate::bury(&self.ctx, tenant, ids, note).await
     }
 
     // Notifications.

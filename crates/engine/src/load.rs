@@ -16,7 +16,7 @@ use crate::planner::Planner;
 use campanile_model::action::Runner;
 use campanile_model::fault::{Bug, planted};
 use campanile_model::shard::ShardId;
-use campanile_model::store::{Changes, PlannedJob, WaitingQuery};
+use campanile_model::store::{ChangeSeq, Changes, PlannedJob, WaitingQuery};
 use campanile_model::{Error, ExecutionId, Kind, Result, Timestamp, limits};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -47,8 +47,8 @@ pub(crate) struct Load {
 /// What a read brought.
 pub(crate) enum Read {
     Due(PassNumber, Vec<PlannedJob>),
-    /// Since the last look.
-    Changed(Changes),
+    /// Since this change.
+    Changed(ChangeSeq, Changes),
 }
 
 impl Load {
@@ -100,7 +100,9 @@ impl Load {
                 self.read_ahead(ctx, owned);
                 jobs
             }
-            Ok(Read::Changed(changes)) => {
+            // All shards were lost meanwhile, and others opened: those have been looked at anew.
+            Ok(Read::Changed(since, _)) if since != owned.planner.seen() => return,
+            Ok(Read::Changed(_, changes)) => {
                 if changes.count == limits::LOAD_ROWS_MAX {
                     self.changes_due_ms = 0;
                 }
@@ -134,9 +136,11 @@ impl Load {
         if mono >= self.changes_due_ms {
             self.changes_due_ms = mono + CHANGES_MS;
             let since = owned.planner.seen();
-            return Some(
-                async move { store.load_changed(since, limits::LOAD_ROWS_MAX).await.map(Read::Changed) }.boxed(),
-            );
+            let changed = async move {
+                let changes = store.load_changed(since, limits::LOAD_ROWS_MAX).await?;
+                Ok(Read::Changed(since, changes))
+            };
+            return Some(changed.boxed());
         }
         if self.passes.is_empty() && owned.planner.horizon().ms_since(now) < HORIZON_LEFT_MS {
             let before = now.saturating_add_ms(limits::HORIZON_MS as i64);
@@ -207,7 +211,6 @@ mod tests {
     use super::*;
     use crate::planner::tests::t;
     use campanile_model::shard::{Epoch, ShardFence};
-    use campanile_model::store::ChangeSeq;
     use std::sync::Arc;
 
     #[test]

@@ -25,7 +25,7 @@ mod replay;
 
 pub use backfill::{BackfillPlan, BackfillSpec, PlannedFire, Reprocess, preview as preview_backfill};
 pub use cancel::{Cancel, cancel, fire_at};
-pub use dead::{discard, discard_matching, replay_now};
+pub use dead::{bury, bury_matching, replay_now};
 pub use replay::{ReplaySpec, preview as preview_replay};
 
 /// How far an operation got.
@@ -51,6 +51,7 @@ pub struct Progress {
     pub credit: f64,
     /// When that was counted, in milliseconds.
     pub credited_ms: Option<i64>,
+    /// Everything is started.
     pub exhausted: bool,
     pub message: String,
 }

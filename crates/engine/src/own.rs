@@ -177,8 +177,14 @@ impl Owner {
     fn opening(&mut self, opening: Result<Opening>) {
         let again_ms = match opening {
             Ok(Opening::Saw(current, newest)) => {
-                if let Some(newest) = newest.filter(|_| self.owned.fences.is_empty()) {
-                    self.owned.planner.see_only(newest);
+                match (newest, self.owned.fences.is_empty()) {
+                    (Some(newest), true) => self.owned.planner.see_only(newest),
+                    // All shards were lost while it looked.
+                    (None, true) => {
+                        self.opening = Some(look(self.ctx.store.clone(), true).boxed());
+                        return;
+                    }
+                    (_, false) => {}
                 }
                 let (store, node) = (self.ctx.store.clone(), self.ctx.node.clone());
                 let seen = shard::seen(&self.missing(), &current);

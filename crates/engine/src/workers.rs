@@ -3,7 +3,7 @@
 //! Only memory: who asks for work is known again within a minute of a restart. Nothing is decided by it but directives and
 //! answers to people.
 
-use campanile_model::store::RunningAttempt;
+use campanile_model::store::{AttemptFence, RunningAttempt};
 use campanile_model::{ExecutionId, Timestamp, limits};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
@@ -136,6 +136,11 @@ impl Workers {
             held.clear();
         }
         held.extend(attempts.map(|attempt| (attempt.fence.execution, attempt)));
+    }
+
+    /// Whether this attempt is remembered.
+    pub fn holds(&self, fence: &AttemptFence) -> bool {
+        self.held.lock().get(&fence.execution).is_some_and(|held| held.fence == *fence)
     }
 
     /// Takes what is remembered of these.

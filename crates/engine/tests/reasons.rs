@@ -301,7 +301,7 @@ async fn ends_of_executions() {
     check(&rig, &cancelled, fired[2].fire_at, Verdict::DidNotRun, Some(Reason::CancelledByUser)).await;
     let gone = rig.handle.execution(TENANT, fired[3].id).await.unwrap();
     assert_eq!((gone.state, gone.reason), (State::Skipped, Some(Reason::JobDeleted)));
-    rig.handle.discard(TENANT, vec![fired[1].id], "known").await.unwrap();
+    rig.handle.bury(TENANT, vec![fired[1].id], "known").await.unwrap();
     check(&rig, &permanent, fired[1].fire_at, Verdict::DidNotRun, Some(Reason::DiscardedByUser)).await;
 }
 

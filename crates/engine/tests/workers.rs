@@ -441,6 +441,7 @@ async fn a_target_has_slots_and_a_rate() {
     };
     rig.handle.put_capacity(limit(None, Some(2_000))).await.unwrap();
     let job = rig.create(draft("rated", Schedule::None)).await;
+    let first = rig.now().millis();
     for _ in 0..6 {
         rig.handle.run_now(TENANT, &JobKey::Id(job.id), None).await.unwrap();
     }
@@ -451,7 +452,8 @@ async fn a_target_has_slots_and_a_rate() {
     rig.pass(3_000).await;
     assert_eq!(rig.seen().len(), 6);
     let starts: Vec<i64> = rig.seen().iter().map(|s| s.at.millis()).collect();
-    assert!(starts.windows(2).all(|w| w[1] - w[0] >= 450), "{starts:?}");
+    // Each has its turn, and may be late for it; none is early.
+    assert!(starts.iter().zip(0..).all(|(at, n)| at - first >= 500 * n), "{starts:?} from {first}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

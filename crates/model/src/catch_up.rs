@@ -46,6 +46,7 @@ impl Default for CatchUp {
 #[derive(Copy, Clone, Debug)]
 pub struct Series<'a> {
     pub plan: &'a Plan,
+    /// By how much its fires are moved.
     pub offset_ms: u64,
     /// None after this.
     pub ends_at: Option<Timestamp>,

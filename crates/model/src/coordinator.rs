@@ -108,6 +108,7 @@ pub trait Coordinator: Send + Sync + 'static {
     fn report(&self, lag_ms: u64);
     /// Gives all shards up for good, and stays a member: what it runs is not lost yet.
     async fn resign(&self) -> Result<()>;
+    /// Gives everything up, and is a member no more.
     async fn leave(&self) -> Result<()>;
 }
 

@@ -13,6 +13,7 @@ use crate::time::Timestamp;
 pub enum EventKind {
     Succeeded,
     /// An attempt failed, and there will be another.
+    /// Given up: it is not tried again.
     Failed,
     /// An execution is dead.
     Dead,

@@ -46,6 +46,7 @@ pub struct StatsQuery {
     pub tenant: TenantId,
     /// From this minute on.
     pub from: Timestamp,
+    /// Before this.
     pub to: Timestamp,
     /// Only of this pool.
     pub pool: Option<String>,

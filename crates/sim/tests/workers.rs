@@ -2,11 +2,12 @@
 
 use campanile_engine::Handle;
 use campanile_engine::accept::{Create, Draft};
+use campanile_engine::run::pull::Beat;
 use campanile_engine::workers::Introduction;
 use campanile_model::action::{ActionKind, ActionSpec};
 use campanile_model::job::{Definition, POOL_SHORT};
 use campanile_model::schedule::Schedule;
-use campanile_model::store::JobKey;
+use campanile_model::store::{AttemptFence, Extended, Granted, JobKey};
 use campanile_model::{Kind, TenantId};
 use campanile_sim::cluster::Cluster;
 use campanile_sim::fleet::Fleet;
@@ -24,6 +25,11 @@ async fn ready(world: &Arc<World>, fleet: &Arc<Fleet>) -> Handle {
         }
         world.time.sleep(100).await;
     }
+}
+
+fn beat(granted: &Granted) -> Beat {
+    let AttemptFence { execution, fence, .. } = granted.fence;
+    Beat { execution, fence: Some(fence), progress: None, logs: Vec::new() }
 }
 
 /// Whether the claim has happened or not: somebody else gets the execution at once, and not when a lease has ended of which
@@ -62,6 +68,10 @@ fn what_a_claim_without_an_answer_may_have_begun_is_given_back() {
             assert_eq!(answer.pulled.len(), 1);
             let waited_ms = world.time.ms() - asked_ms;
             assert!(waited_ms < SOON_MS, "{waited_ms} ms with {odds:?}");
+            // The second look takes nothing away from whoever has it by now.
+            world.time.sleep(20_000).await;
+            let held = handle.heartbeat(&"worker-2".into(), vec![beat(&answer.pulled[0].granted)]).await.unwrap().0;
+            assert!(matches!(held[..], [Extended::Until(_)]), "{held:?}");
         });
     }
 }

@@ -1,9 +1,9 @@
 //! The tests of the whole workspace: built at once, programs that mostly wait run side by side, the slowest tests named.
 //!
 //! `cargo test --workspace` runs one program after the other, and most of that time both cores wait for a lease to end or a node to
-//! come back. Here two run at a time, each with its usual threads: one from the beginning of the list, where the tests are that start
-//! and kill real nodes, and one from its end. So the first of the list, which measures, has the short ones beside it. All are run,
-//! also when one fails.
+//! come back. Here two run at a time: one from the beginning of the list, where the tests are that start and kill real nodes, and one
+//! from its end, a test at a time, so that it leaves the other one room. So the first of the list, which measures, has the short ones
+//! beside it. All are run, also when one fails.
 
 use crate::binaries::{self, Binary};
 use crate::postgres::{self, Server};
@@ -41,19 +41,19 @@ pub fn run(server: Option<&Server>) -> Result<Passed, String> {
     let folder = root().join("target/tests");
     std::fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
     let (waiting, ended) = (Mutex::new(VecDeque::from(binaries)), Mutex::new(Vec::new()));
-    let lane = |take: fn(&mut VecDeque<Binary>) -> Option<Binary>| {
+    let lane = |take: fn(&mut VecDeque<Binary>) -> Option<Binary>, words: &[&str]| {
         loop {
             let next = take(&mut waiting.lock().unwrap_or_else(|poison| poison.into_inner()));
             let Some(binary) = next else { return };
-            let done = run_one(&binary, server, &folder);
+            let done = run_one(&binary, words, server, &folder);
             report(&done);
             ended.lock().unwrap_or_else(|poison| poison.into_inner()).push((binary, done));
         }
     };
     let (took, ()) = timed(|| {
         std::thread::scope(|scope| {
-            scope.spawn(|| lane(VecDeque::pop_front));
-            scope.spawn(|| lane(VecDeque::pop_back));
+            scope.spawn(|| lane(VecDeque::pop_front, &[]));
+            scope.spawn(|| lane(VecDeque::pop_back, &["--test-threads=1"]));
         });
     });
     let ended = ended.into_inner().unwrap_or_else(|poison| poison.into_inner());
@@ -80,12 +80,12 @@ fn with_server<'c>(command: &'c mut Command, server: Option<&Server>) -> &'c mut
     command
 }
 
-fn run_one(binary: &Binary, server: Option<&Server>, folder: &Path) -> Ended {
+fn run_one(binary: &Binary, words: &[&str], server: Option<&Server>, folder: &Path) -> Ended {
     let program = format!("{} {}", binary.package, binary.target);
     let log: PathBuf = folder.join(format!("{}.{}.log", binary.package, binary.target));
     let mut command = Command::new(&binary.program);
     // How long each test took is told by no other option; the variable is for the program of the tests alone.
-    command.args(["-Zunstable-options", "--report-time"]).env("RUSTC_BOOTSTRAP", "1");
+    command.args(["-Zunstable-options", "--report-time"]).args(words).env("RUSTC_BOOTSTRAP", "1");
     command.current_dir(&binary.folder).env("CARGO_MANIFEST_DIR", &binary.folder);
     with_server(&mut command, server);
     let (took, status) = timed(|| wait::for_end(&mut command, &log, LONGEST));

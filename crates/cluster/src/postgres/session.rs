@@ -65,7 +65,9 @@ pub struct Beat<'a> {
 
 /// What a beat brought.
 pub struct Beaten {
+    /// When we joined.
     pub started_at: i64,
+    /// The database's clock.
     pub now_ms: i64,
     /// Whether somebody holds the lock of the leader.
     pub is_led: bool,

@@ -23,7 +23,7 @@ pub async fn replay_now(
 }
 
 /// Gives up all dead executions that match a filter; says how many.
-pub async fn discard_matching(ctx: &Context, tenant: TenantId, filter: Filter, note: &str) -> Result<u64> {
+pub async fn bury_matching(ctx: &Context, tenant: TenantId, filter: Filter, note: &str) -> Result<u64> {
     let (from, to) = filter.window();
     let (states, limit) = (vec![State::Dead], limits::PAGE_ITEMS_MAX);
     let mut query = ExecutionQuery { tenant, job: None, states, from, to, filter, before: None, limit };
@@ -31,7 +31,7 @@ pub async fn discard_matching(ctx: &Context, tenant: TenantId, filter: Filter, n
     loop {
         let page = ctx.store.list_executions(&query).await?;
         let ids = page.items.iter().map(|execution| execution.id).collect();
-        let verdicts = discard(ctx, tenant, ids, note).await?;
+        let verdicts = bury(ctx, tenant, ids, note).await?;
         discarded += verdicts.iter().filter(|verdict| **verdict == Applied::Done).count() as u64;
         match page.next {
             Some(next) => query.before = Some(next),
@@ -41,7 +41,7 @@ pub async fn discard_matching(ctx: &Context, tenant: TenantId, filter: Filter, n
 }
 
 /// Gives dead executions up. One verdict each.
-pub async fn discard(ctx: &Context, tenant: TenantId, ids: Vec<ExecutionId>, note: &str) -> Result<Vec<Applied>> {
+pub async fn bury(ctx: &Context, tenant: TenantId, ids: Vec<ExecutionId>, note: &str) -> Result<Vec<Applied>> {
     let note: Arc<str> = note.into();
     let given_up = ids.into_iter().map(|execution| Resolve::Discard { execution, note: note.clone() });
     Ok(ctx.store.resolve_dead(tenant, given_up.collect(), ctx.clock.now()).await?.verdicts)

@@ -400,6 +400,7 @@ pub struct Extension {
 /// The verdict on one extension.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Extended {
+    /// It goes on: the lease lasts until then.
     Until(Timestamp),
     /// It was asked to stop, or its time is up: the lease ends at this instant whatever it does.
     Cancel {

@@ -160,6 +160,7 @@ pub struct DeadGroup {
     pub first_at: Timestamp,
     /// When the last one died.
     pub last_at: Timestamp,
+    /// The newest one.
     pub sample: ExecutionId,
 }
 
@@ -168,6 +169,7 @@ pub struct DeadGroup {
 pub struct ShardOwner {
     /// Which shard, in which epoch.
     pub fence: ShardFence,
+    /// Who opened it last; it may be gone.
     pub owner: String,
 }
 
@@ -179,7 +181,9 @@ pub struct StoreStatus {
     pub location: String,
     /// Number of its newest migration.
     pub schema: u32,
+    /// Its size on disk.
     pub bytes: u64,
+    /// Jobs that are not deleted.
     pub jobs: u64,
     /// Who owns which shard, in their order; those that nobody has opened are missing.
     pub shards: Vec<ShardOwner>,

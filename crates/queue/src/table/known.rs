@@ -83,6 +83,7 @@ struct Line {
 #[derive(Debug)]
 struct Seat {
     turn: u64,
+    /// Nothing waits before this number.
     from_seq: i64,
     /// The lowest number that was heard of since the last plan.
     since_plan: Option<i64>,

@@ -70,6 +70,7 @@ impl Level {
         self.moving += rows as u64;
     }
 
+    /// and ends.
     pub fn end(&mut self, rows: usize) {
         self.moving = self.moving.saturating_sub(rows as u64);
     }

@@ -160,7 +160,7 @@ pub(super) async fn discard_dead(State(app): State<App>, head: Head, body: JobBo
     let discarded = match chosen {
         Chosen::Executions(ids) => discard(&app, ids, reason).await?,
         Chosen::Matching(filter) => {
-            let discarded = app.engine.discard_matching(app.tenant(), filter, reason).await?;
+            let discarded = app.engine.bury_matching(app.tenant(), filter, reason).await?;
             Discarded { discarded, refused: Vec::new() }
         }
     };
@@ -168,7 +168,7 @@ pub(super) async fn discard_dead(State(app): State<App>, head: Head, body: JobBo
 }
 
 async fn discard(app: &App, ids: Vec<ExecutionId>, reason: &str) -> Result<Discarded, Refusal> {
-    let verdicts = app.engine.discard(app.tenant(), ids.clone(), reason).await?;
+    let verdicts = app.engine.bury(app.tenant(), ids.clone(), reason).await?;
     let mut answer = Discarded::default();
     for (id, verdict) in ids.into_iter().zip(verdicts) {
         let (code, state) = match verdict {

@@ -31,6 +31,7 @@ pub(crate) struct Subscriber {
 /// What an event says of its job.
 pub(crate) struct Named {
     pub(crate) name: String,
+    /// One in each line.
     pub(crate) tags: String,
 }
 

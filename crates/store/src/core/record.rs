@@ -57,8 +57,11 @@ pub(crate) struct Record {
 /// ever change.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Shape {
+    /// An attempt starts.
     Started,
+    /// An attempt ends.
     Ended,
+    /// Both at once.
     Instant,
     /// It is looked at at another time.
     Deferred,

@@ -11,6 +11,7 @@ pub(super) const FENCE: &str = "fence";
 /// Count of jobs that are not deleted.
 pub(super) const LIVE_JOBS: &str = "live_jobs";
 
+/// Writes of limits, and not how many there are.
 pub(super) const LIMITS: &str = "limits";
 
 /// Takes `count` numbers and returns the first of them.
