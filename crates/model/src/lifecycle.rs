@@ -26,9 +26,11 @@ pub enum State {
     Running,
     /// Waits for its backoff.
     Retrying,
+    /// Done.
     Succeeded,
     /// Attempts exhausted or permanent failure: the dead-letter state.
     Dead,
+    /// Cancelled.
     Cancelled,
     /// Did not run, for a recorded reason.
     Skipped,
@@ -39,9 +41,11 @@ pub enum State {
 pub enum Event {
     /// All parents are done.
     ParentsDone,
+    /// A parent failed.
     ParentFailed,
     /// A runner takes it.
     Claim,
+    /// The attempt succeeded.
     Succeed,
     /// The attempt failed and there will be another.
     FailRetryable,
@@ -63,9 +67,11 @@ pub enum Event {
     Replay,
     /// An operator gives a dead one up.
     Bury,
+    /// Somebody cancels it.
     Cancel,
 }
 
+/// What follows what.
 pub const TRANSITIONS: &[(State, Event, State)] = &[
     (Waiting, Event::ParentsDone, Pending),
     (Waiting, Event::ParentFailed, Blocked),
@@ -123,6 +129,7 @@ pub const FINAL: StateSet = StateSet::during(Phase::Over);
 pub const HAPPY: StateSet = StateSet::of(&[target(Event::Succeed)]);
 /// What ended otherwise: rare, and often asked for.
 pub const UNHAPPY: StateSet = FINAL.without(HAPPY);
+/// The dead letters.
 pub const DEAD: StateSet = StateSet::of(&[target(Event::FailFinal)]);
 
 /// An event that the table does not allow.
@@ -131,6 +138,7 @@ pub const DEAD: StateSet = StateSet::of(&[target(Event::FailFinal)]);
 pub struct Illegal {
     /// The state it was in.
     pub from: State,
+    /// What was tried.
     pub event: Event,
 }
 
@@ -308,6 +316,7 @@ impl State {
 }
 
 impl Event {
+    /// All events.
     pub const ALL: [Event; 15] = [
         Event::ParentsDone,
         Event::ParentFailed,
@@ -328,6 +337,7 @@ impl Event {
 }
 
 impl StateSet {
+    /// All states.
     pub const ALL: StateSet = StateSet::of(&State::ALL);
 
     /// The set of these.
