@@ -100,8 +100,11 @@ impl Load {
                 self.read_ahead(ctx, owned);
                 jobs
             }
-            // All shards were lost meanwhile, and others opened: those have been looked at anew.
-            Ok(Read::Changed(since, _)) if since != owned.planner.seen() => return,
+            // All shards were lost meanwhile, and others opened: it looks again from where it was told then.
+            Ok(Read::Changed(since, _)) if since != owned.planner.seen() => {
+                self.look_for_changes();
+                return;
+            }
             Ok(Read::Changed(_, changes)) => {
                 if changes.count == limits::LOAD_ROWS_MAX {
                     self.changes_due_ms = 0;

@@ -4,14 +4,15 @@
 //! durable before it is answered; every attempt has a fence larger than all before it. From then on the worker keeps it by
 //! heartbeats; one that is silent for longer than its lease has lost it, and whatever it sends later is refused.
 //!
-//! A claim that was not answered by the store, and may have happened, is found out about, and what it began is given back.
-//!
 //! A worker that hangs up while it waits has taken nothing. One that hangs up while its claim is written gets what it
 //! claimed taken back at once: the claim runs in a task of its own, which notices that nobody waits for the answer.
 
+/// Claims that the store has not answered.
+mod unanswered;
+
 use super::{count_lateness, terminated};
 use crate::admit::{self, Refused};
-use crate::calls::{persist, stopped};
+use crate::calls::stopped;
 use crate::complete::{self, Recorded};
 use crate::context::Context;
 use crate::dispatcher::Dispatcher;
@@ -30,9 +31,6 @@ use campanile_model::{Error, ExecutionId, Kind, Result, TenantId, Timestamp, lim
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::{oneshot, watch};
-
-/// How long after a claim without an answer there is a second look at what came of it.
-const LOOK_AGAIN_MS: u64 = 10_000;
 
 /// An attempt on its way to a worker.
 #[derive(Clone, Debug, PartialEq)]
@@ -192,7 +190,7 @@ async fn take(ctx: &Context, dispatcher: &Dispatcher, worker: &Arc<str>, batch: 
     let Verdicts { verdicts, ready } = match ctx.store.claim(claims.collect()).await {
         Ok(claimed) => claimed,
         Err(error) if error.kind() == Kind::OutcomeUnknown => {
-            tokio::spawn(find_out(ctx.clone(), dispatcher.clone(), worker.clone(), go, now));
+            tokio::spawn(unanswered::find_out(ctx.clone(), dispatcher.clone(), worker.clone(), go, now));
             return Err(error);
         }
         Err(error) => {
@@ -243,58 +241,6 @@ async fn take(ctx: &Context, dispatcher: &Dispatcher, worker: &Arc<str>, batch: 
     }
     ctx.workers.hold(held.into_iter().take(pulled.len()));
     Ok(pulled)
-}
-
-/// After a claim at `now` that was not answered and may have happened: the attempts that it began are given back, since their worker
-/// has not heard of them; the others go back to the queue. A while later it looks again: the claim may have been on its way, or an
-/// attempt may have been asked to stop.
-async fn find_out(ctx: Context, dispatcher: Dispatcher, worker: Arc<str>, sent: Vec<Dispatch>, now: Timestamp) {
-    let begun = take_back(&ctx, &dispatcher, &worker, &sent, now).await;
-    let (begun, waiting): (Vec<_>, Vec<_>) = sent.into_iter().partition(|dispatch| begun.contains(&dispatch.execution));
-    let ids: Vec<ExecutionId> = begun.iter().map(|dispatch| dispatch.execution).collect();
-    if !ids.is_empty()
-        && let Err(error) = ctx.queue.ack(Runner::Worker, &ids).await
-    {
-        tracing::warn!(%error, "cannot acknowledge executions");
-    }
-    admit::give_up(&ctx, &waiting).await;
-    admit::release(&ctx, waiting.clone()).await;
-    ctx.clock.sleep_ms(LOOK_AGAIN_MS).await;
-    let again: Vec<Dispatch> = begun.into_iter().chain(waiting).collect();
-    take_back(&ctx, &dispatcher, &worker, &again, now).await;
-}
-
-/// Gives back what a claim at `now` has begun of these, and says what that was. A worker may ask several nodes, and get later what it
-/// did not get now: its own attempts are told apart by their number and their start, and what this node knows it to have is its.
-async fn take_back(
-    ctx: &Context,
-    dispatcher: &Dispatcher,
-    worker: &Arc<str>,
-    sent: &[Dispatch],
-    now: Timestamp,
-) -> Vec<ExecutionId> {
-    let query = RunningQuery::Of(sent.iter().map(|dispatch| dispatch.execution).collect());
-    let running = match persist(ctx, "read attempts again", || ctx.store.load_running(&query)).await {
-        Ok(running) => running,
-        Err(error) => {
-            tracing::error!(%error, executions = sent.len(), "attempts that may have begun cannot be read");
-            return Vec::new();
-        }
-    };
-    let is_of = |attempt: &RunningAttempt, dispatch: &Dispatch| {
-        attempt.fence.execution == dispatch.execution && attempt.fence.attempt == dispatch.attempt + 1
-    };
-    let ours = running.into_iter().filter(|attempt| {
-        let is_begun = attempt.worker == *worker && attempt.started_at == now && !ctx.workers.holds(&attempt.fence);
-        is_begun && sent.iter().any(|dispatch| is_of(attempt, dispatch))
-    });
-    let finished: Vec<Finished> =
-        ours.map(|attempt| Finished::of(attempt, Outcome::Released, ctx.clock.now())).collect();
-    let begun: Vec<ExecutionId> = finished.iter().map(|finished| finished.dispatch.execution).collect();
-    if !finished.is_empty() {
-        complete::write(ctx, dispatcher, finished).await;
-    }
-    begun
 }
 
 /// A granted attempt as `load_running` would have it.

@@ -47,7 +47,7 @@ pub(super) enum LockScope {
     Runs(Locks),
     /// Also jobs, so that nobody changes one and what was acknowledged before is seen.
     Claims(Locks),
-    /// The same; and the last change of a job is read, because of some nothing more has to be known than that.
+    /// The same; the last change of a job is read as well, which is all that has to be known of most no-ops.
     Jobs(Locks),
 }
 
